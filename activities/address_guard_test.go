@@ -2,6 +2,7 @@ package activities
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -225,19 +226,24 @@ func newDialWorld(t *testing.T) *dialWorld {
 		"metadata.google.internal": {leadsTo("169.254.169.254")},
 	})
 	w.out = newReceivers(w.guard)
-	dialer := w.guard.dialer(checkout.ModeTest)
+	transport := newTransport(w.guard, checkout.ModeTest)
+	transport.DialContext = dryDialer(w.guard, checkout.ModeTest, &w.last).DialContext
+	w.dry.test = transport
+	return w
+}
+
+// dryDialer is the guard's dialer. It notes an address that the guard lets pass, and does not connect.
+func dryDialer(guard *AddressGuard, mode checkout.Mode, passed *[]netip.AddrPort) *net.Dialer {
+	dialer := guard.dialer(mode)
 	guarded := dialer.Control
 	dialer.Control = func(network, address string, c syscall.RawConn) error {
 		if err := guarded(network, address, c); err != nil {
 			return err
 		}
-		w.last = append(w.last, netip.MustParseAddrPort(address))
+		*passed = append(*passed, netip.MustParseAddrPort(address))
 		return errWouldConnect
 	}
-	transport := newTransport(w.guard, checkout.ModeTest)
-	transport.DialContext = dialer.DialContext
-	w.dry.test = transport
-	return w
+	return dialer
 }
 
 // register returns the error of a registration of the address, nil when it is accepted.
@@ -256,16 +262,14 @@ func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []n
 	t.Helper()
 	w.last = nil
 	got := w.dry.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
-	status, kind := got.status, got.kind
-	require.Zero(t, status, authority)
+	require.Zero(t, got.status, authority)
 	if len(w.last) > 0 {
-		require.Equal(t, webhook.ErrorConnect, kind, authority)
+		require.Equal(t, webhook.ErrorConnect, got.kind, authority)
 		return connects, w.last
 	}
 	got = w.out.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
-	status, kind = got.status, got.kind
-	require.Zero(t, status, authority)
-	return kind, nil
+	require.Zero(t, got.status, authority)
+	return got.kind, nil
 }
 
 func (w *dialWorld) accepts(t *testing.T, authority, why string) {
@@ -274,8 +278,7 @@ func (w *dialWorld) accepts(t *testing.T, authority, why string) {
 	kind, dialed := w.post(t, authority)
 	require.Equal(t, connects, kind, why)
 	require.Len(t, dialed, 1, why)
-	u, err := webhook.ParseURL("http://"+authority+"/", checkout.ModeTest)
-	require.NoError(t, err)
+	u := must(webhook.ParseURL("http://"+authority+"/", checkout.ModeTest))(t)
 	require.Equal(t, netip.MustParseAddr(u.Hostname()).Unmap(), dialed[0].Addr(), why)
 }
 

@@ -76,8 +76,7 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 	payout := d.payout(paid)
 	charge := func(err error) {
 		d.Test.Cards[checkout.AcquirerStripe] = answering{prepare: err}
-		_, err = d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))
-		require.Error(t, err)
+		require.Error(t, errorOf(d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))))
 	}
 	hold := func(why checkout.PayoutHold) {
 		d.Test.Chains[testChain] = activities.Chain{Payouts: answering{held: why}}
@@ -91,8 +90,7 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 			},
 		}}
 		env.RegisterActivity(treasury)
-		_, err := env.ExecuteActivity(treasury.SyncTreasury, contract.ModeInput{Mode: checkout.ModeTest})
-		require.NoError(t, err)
+		require.NoError(t, errorOf(env.ExecuteActivity(treasury.SyncTreasury, contract.ModeInput{Mode: checkout.ModeTest})))
 	}
 
 	charge(errors.New("no answer"))

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -45,26 +46,29 @@ func TestReceiver_EveryBehaviour(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
 	r := receiversTrusting(t, ca, namesOfReceivers)
-	tables := []map[string]behaviour{connections(t), bodies(t), names, handshakes(t, ca), streams(t, ca), heads(t)}
-	var (
-		posts sync.WaitGroup
-		total int
-		turns = make(chan struct{}, 4)
-	)
-	for _, table := range tables {
-		total += len(table)
-		for name, b := range table {
-			posts.Go(func() {
-				if b.takes == 0 {
-					turns <- struct{}{}
-					defer func() { <-turns }()
-				}
-				b.post(t, r, name)
-			})
-		}
+	var posts sync.WaitGroup
+	turns := make(chan struct{}, 4)
+	for name, b := range behaviours(t, ca) {
+		posts.Go(func() {
+			if b.takes == 0 {
+				turns <- struct{}{}
+				defer func() { <-turns }()
+			}
+			b.post(t, r, name)
+		})
 	}
 	posts.Wait()
-	t.Logf("%d behaviours", total)
+}
+
+// behaviours starts a receiver for each behaviour.
+func behaviours(t *testing.T, ca *certificateAuthority) map[string]behaviour {
+	all := map[string]behaviour{}
+	for _, table := range []map[string]behaviour{
+		connections(t), bodies(t), names, handshakes(t, ca), streams(t, ca), heads(t),
+	} {
+		maps.Copy(all, table)
+	}
+	return all
 }
 
 // When a receiver's machine vanishes silently, later attempts must not use its open connection.
@@ -77,8 +81,7 @@ func TestReceiver_ADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 	})
 	r := receiversTrusting(t, ca, nil)
 	for n := range 5 {
-		status, _ := postTo(t, r, f)
-		require.Equal(t, 200, status)
+		require.Equal(t, 200, postTo(t, r, f).status)
 		require.EqualValues(t, n+1, f.requests.Load())
 	}
 }
@@ -87,16 +90,15 @@ func TestReceiver_ADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 func (b behaviour) post(t *testing.T, r receivers, name string) {
 	began := time.Now()
 	got := r.post(t.Context(), checkout.ModeTest, b.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
-	status, kind, response := got.status, got.kind, got.body
 	took := time.Since(began)
-	if status != b.status || kind != b.kind {
-		t.Errorf("%s: got status %d, kind %q; want %d, %q", name, status, kind, b.status, b.kind)
+	if got.status != b.status || got.kind != b.kind {
+		t.Errorf("%s: got status %d, kind %q; want %d, %q", name, got.status, got.kind, b.status, b.kind)
 	}
 	if took < b.takes || took > b.takes+5*time.Second {
 		t.Errorf("%s: took %v; want %v", name, took, b.takes)
 	}
-	if len(response) > 16<<10 {
-		t.Errorf("%s: kept %d bytes", name, len(response))
+	if len(got.body) > 16<<10 {
+		t.Errorf("%s: kept %d bytes", name, len(got.body))
 	}
 }
 
@@ -262,9 +264,8 @@ func TestReceiver_AClientCertificateIsRequiredByTLS13(t *testing.T) {
 	config.ClientAuth = tls.RequireAnyClientCert
 	silent := fakeTLSReceiver(t, config, func(*wire) {})
 	got := receiversTrusting(t, ca, nil).post(t.Context(), checkout.ModeTest, silent.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
-	status, kind := got.status, got.kind
-	require.Zero(t, status)
-	require.Contains(t, []webhook.ErrorKind{webhook.ErrorTLS, webhook.ErrorConnect}, kind)
+	require.Zero(t, got.status)
+	require.Contains(t, []webhook.ErrorKind{webhook.ErrorTLS, webhook.ErrorConnect}, got.kind)
 }
 
 // handshakes are good and bad TLS handshakes.
@@ -396,21 +397,16 @@ func TestReceiver_KeepsTheFirst16KiBOfABodyAsTheyCame(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	for range 20 {
-		_, err := z.Write(make([]byte, 1<<20))
-		require.NoError(t, err)
+		require.NoError(t, errorOf(z.Write(make([]byte, 1<<20))))
 	}
 	require.NoError(t, z.Close())
 	head := "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(packed.Len()) + "\r\n\r\n"
 	r := newReceivers(NewAddressGuard(true))
 	got := r.post(t.Context(), checkout.ModeTest, answering(t, head+packed.String()), http.Header{}, []byte("{}"))
-	status, kind, body := got.status, got.kind, got.body
-	require.Equal(t, 200, status)
-	require.Empty(t, kind)
-	require.Equal(t, packed.Bytes()[:16<<10], body)
+	require.Equal(t, reply{status: 200, body: packed.Bytes()[:16<<10]}, got)
 
 	got = r.post(t.Context(), checkout.ModeTest, after(t, func(w *wire) { w.say("HTTP/1.1 500 No\r\n\r\nabc"); w.hold() }), http.Header{}, []byte("{}"))
-	body = got.body
-	require.Equal(t, "abc", string(body), "what came in a second is kept")
+	require.Equal(t, "abc", string(got.body), "what came in a second is kept")
 }
 
 // The worker must hold all that a receiver may send before the body is read.
@@ -444,7 +440,7 @@ func TestReceiver_OffersAnHTTP2ReceiverASmallWindow(t *testing.T) {
 			}
 		}
 	})
-	_, _ = postTo(t, receiversTrusting(t, ca, nil), f)
+	postTo(t, receiversTrusting(t, ca, nil), f)
 	got := <-offered
 	require.EqualValues(t, 64<<10, got.stream)
 	require.LessOrEqual(t, got.connection, uint32(1<<20+65_535))

@@ -11,8 +11,6 @@ import (
 	"net"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // certificateAuthority signs certificates of receivers.
@@ -23,16 +21,13 @@ type certificateAuthority struct {
 
 func newCertificateAuthority(t *testing.T) *certificateAuthority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test CA"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	cert := must(x509.ParseCertificate(der))(t)
 	return &certificateAuthority{key: key, cert: cert}
 }
 
@@ -46,8 +41,7 @@ func (a *certificateAuthority) pool() *x509.CertPool {
 // certificate.
 func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificate)) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -55,7 +49,6 @@ func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificat
 	if change != nil {
 		change(leaf)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, a.cert, key.Public(), a.key)
-	require.NoError(t, err)
+	der := must(x509.CreateCertificate(rand.Reader, leaf, a.cert, key.Public(), a.key))(t)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
@@ -37,8 +36,7 @@ type wire struct {
 func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
 	t.Helper()
 	f := &fake{over: make(chan struct{})}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { close(f.over); _ = l.Close() })
 	f.url = "http://" + l.Addr().String() + "/hook"
 	go func() {

@@ -153,8 +153,7 @@ func (k *keeper) restarted() []string {
 	k.t.Helper()
 	var h *Housekeeping
 	k.runs.restarted = nil
-	value, err := k.env.ExecuteActivity(h.RestartOrphans, Restarts{})
-	require.NoError(k.t, err)
+	value := must(k.env.ExecuteActivity(h.RestartOrphans, Restarts{}))(k.t)
 	var done Restarts
 	require.NoError(k.t, value.Get(&done))
 	require.False(k.t, done.More)
@@ -180,8 +179,7 @@ func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
 		k.runs.refuses[ref.ID] = true
 	}
 	var h *Housekeeping
-	_, err := k.env.ExecuteActivity(h.RestartOrphans, Restarts{})
-	require.Error(t, err, "when many fail, the reason is not in the rows")
+	require.Error(t, errorOf(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})), "when many fail, the reason is not in the rows")
 }
 
 // A run that was terminated is closed, and its delivery is pending. A run that ends its delivery while
@@ -222,8 +220,7 @@ func TestResumeParked_RunsThatRefuseHoldUpNoOther(t *testing.T) {
 		k.runs.refuses[parked[i]] = true
 	}
 	var h *Housekeeping
-	value, err := k.env.ExecuteActivity(h.ResumeParked)
-	require.NoError(t, err)
+	value := must(k.env.ExecuteActivity(h.ResumeParked))(t)
 	var n int
 	require.NoError(t, value.Get(&n))
 	require.Equal(t, len(parked)/2, n)
@@ -273,11 +270,9 @@ func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	k.oldRequests(1)
 	k.onDelete("idempotent_request", `RAISE 'the disk is full' USING ERRCODE = '53100'`)
 	k.oldDelivery()
-	_, err := k.store.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})
-	require.NoError(t, err)
+	require.NoError(t, errorOf(k.store.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})))
 	k.exec(`UPDATE token_bucket SET at = at - interval '2 hours'`)
-	_, err = k.deleteFinished()
-	require.Error(t, err, "it is tried again")
+	require.Error(t, errorOf(k.deleteFinished()), "it is tried again")
 	require.Zero(t, k.count("webhook_delivery"))
 	require.Zero(t, k.count("event"))
 	require.Zero(t, k.count("token_bucket"))
@@ -289,8 +284,7 @@ func TestDeleteFinished_APageThatTakesTooLongIsMadeSmaller(t *testing.T) {
 	k := newKeeper(t)
 	k.oldRequests(600)
 	k.onDelete("idempotent_request", `PERFORM pg_sleep(0.01)`) // a page takes six seconds; a statement may take five
-	_, err := k.deleteFinished()
-	require.NoError(t, err)
+	require.NoError(t, errorOf(k.deleteFinished()))
 	require.Zero(t, k.count("idempotent_request"))
 }
 
@@ -301,9 +295,19 @@ func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
 	k.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO statements SELECT count(*) FROM gone; RETURN NULL; END $$`)
 	k.exec(`CREATE TRIGGER note AFTER DELETE ON idempotent_request REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()`)
 	k.oldDelivery()
-	n, err := k.deleteFinished()
-	require.NoError(t, err)
+	n := must(k.deleteFinished())(t)
 	require.Equal(t, 1, n, "deliveries and events count, requests do not")
 	require.Zero(t, k.count("idempotent_request"))
 	require.Equal(t, retentionPage, storagetest.Value[int](t, k.Database, `SELECT max(rows) FROM statements`))
 }
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }

@@ -15,11 +15,8 @@ func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
 	k.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at) VALUES ($1, now() - interval '2 h', now())`, k.endpoint)
 	var h *Housekeeping
 	judge := func() webhook.Endpoint {
-		_, err := k.env.ExecuteActivity(h.RestartOrphans, Restarts{})
-		require.NoError(t, err)
-		e, err := k.store.Webhooks.Endpoint(t.Context(), ref)
-		require.NoError(t, err)
-		return e
+		require.NoError(t, errorOf(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})))
+		return must(k.store.Webhooks.Endpoint(t.Context(), ref))(t)
 	}
 	require.NotNil(t, judge().FailingSince)
 	k.exec(`UPDATE webhook_endpoint_failure SET since = now() - interval '73 h'`)

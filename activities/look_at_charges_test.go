@@ -3,14 +3,11 @@ package activities_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
@@ -30,16 +27,13 @@ func (b *liveBooks) atRisk(c books.Charged, risks ...books.ChargeRisk) {
 
 func (b *liveBooks) look() int {
 	b.t.Helper()
-	got, err := run[int](b, b.LookAtCharges)
-	require.NoError(b.t, err)
-	return got
+	return must(run[int](b, b.LookAtCharges))(b.t)
 }
 
 // ledger returns the balances in euros.
 func (b *liveBooks) ledger() map[string]string {
 	b.t.Helper()
-	all, err := b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive)
-	require.NoError(b.t, err)
+	all := must(b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive))(b.t)
 	got := map[string]string{}
 	for _, balance := range all {
 		require.Equal(b.t, "EUR", balance.Asset)
@@ -146,8 +140,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	b := newBooks(t)
 	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
 	b.compare() // orders the refund of the first charge
-	ours, err := b.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
-	require.NoError(t, err)
+	ours := must(b.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
 	require.Len(t, ours, 1)
 	refund := books.ChargeRisk{ID: "re_1", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 300, Currency: money.EUR}
 	b.atRisk(unpaid, books.ChargeRisk{
@@ -155,8 +148,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	})
 	b.atRisk(paid, refund)
 	require.Equal(t, 2, b.look())
-	all, err := b.Store.Books.OpenFindings(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	all := must(b.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
 	require.Len(t, all, 2)
 	require.Equal(t, map[books.FindingKind]string{
 		books.FindingChargeUnmatched: unpaid.Reference, books.FindingRefundForeign: "re_1",
@@ -198,34 +190,4 @@ func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 	require.Empty(t, b.findings())
 	require.Equal(t, 1, b.look())
 	require.Len(t, b.findings(), 1)
-}
-
-// TestLookAtCharges_ThoseThatFailHoldUpNoOther: the next try goes on behind them, and the next round begins with them.
-func TestLookAtCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
-	b := newBooks(t)
-	all := make([]books.Charged, 14)
-	for i := range all {
-		all[i] = b.paid(checkout.OutcomeSucceeded)
-		b.atRisk(all[i])
-	}
-	slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
-	asked := map[string]int{}
-	b.change(func(account *activities.Account) {
-		account.Risks = func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
-			if asked[reference]++; reference < all[13].Reference {
-				return nil, errors.New("the network cannot answer about it")
-			}
-			return nil, nil
-		}
-	})
-
-	for try, err := range b.tries(3, b.LookAtCharges) {
-		require.Equal(t, try == 2, err == nil, "%d: %v", try, err)
-	}
-	for _, c := range all {
-		require.Equal(t, 1, asked[c.Reference])
-	}
-	_, err := run[int](b, b.LookAtCharges)
-	require.Error(t, err)
-	require.Equal(t, 2, asked[all[0].Reference])
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -36,8 +35,7 @@ type nameserver struct {
 // resolver returns a resolver with a new nameserver for zone.
 func resolver(t testing.TB, zone map[string][]answer) *net.Resolver {
 	t.Helper()
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	conn := must((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	n := &nameserver{conn: conn, zone: zone, asked: map[dnsmessage.Question]int{}}
 	go n.serve()

@@ -134,9 +134,7 @@ func (d *desk) do(result, activity, in any) ([]string, error) {
 
 func (d *desk) must(activity, in any) []string {
 	d.t.Helper()
-	asked, err := d.do(nil, activity, in)
-	require.NoError(d.t, err)
-	return asked
+	return must(d.do(nil, activity, in))(d.t)
 }
 
 // TestPayments_StayWithTheirNetworks: a payment and its payout go to the networks that the payment began
@@ -145,8 +143,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 	d := newDesk(t)
 	old := d.payment(checkout.AcquirerSandbox, checkout.ChainSandbox)
 	var answer activities.PaymentAnswer
-	asked, err := d.do(&answer, d.ChargeCard, old)
-	require.NoError(t, err)
+	asked := must(d.do(&answer, d.ChargeCard, old))(t)
 	require.Equal(t, []string{"sandbox Quote", "sandbox Prepare", "sandbox Confirm"}, asked)
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeActionRequired}, answer, "the sandbox reports its decision")
 
@@ -155,8 +152,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 	require.Equal(t, []string{"sandbox Transfer"}, d.must(d.BroadcastPayout, d.payout(old)))
 
 	new := d.payment(checkout.AcquirerStripe, testChain)
-	asked, err = d.do(&answer, d.ChargeCard, new)
-	require.NoError(t, err)
+	asked = must(d.do(&answer, d.ChargeCard, new))(t)
 	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm"}, asked)
 	require.True(t, answer.Watch, "nobody tells of Stripe's decision")
 	require.Equal(t, []string{"stripe Payment"}, d.must(d.WatchPayment, new))
@@ -167,8 +163,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 // payout decides a charged payment and returns its payout.
 func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
 	d.t.Helper()
-	got, err := d.Store.Sessions.FinishPayment(d.t.Context(), in.Ref, in.TransactionID)
-	require.NoError(d.t, err)
+	got := must(d.Store.Sessions.FinishPayment(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	return in.Owner.Ref(got.PayoutID)
 }
 
@@ -197,8 +192,7 @@ func TestPayments_WaitForTheirNetwork(t *testing.T) {
 		require.Empty(t, asked, name)
 	}
 	var answer activities.PaymentAnswer
-	asked, err := d.do(&answer, d.CancelPayment, untried)
-	require.NoError(t, err)
+	asked := must(d.do(&answer, d.CancelPayment, untried))(t)
 	require.Empty(t, asked)
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}, answer)
 
@@ -223,10 +217,8 @@ func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
 	require.True(t, ok && failure.Type() == contract.ErrTypePayoutTakesLonger, err)
 	require.Empty(t, asked)
-	_, err = d.Store.Payouts.FinishPayout(t.Context(), payout, 0, "")
-	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
-	_, err = d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))
-	require.ErrorContains(t, err, "not found")
+	require.ErrorIs(t, errorOf(d.Store.Payouts.FinishPayout(t.Context(), payout, 0, "")), checkout.ErrConflict, "nothing was signed")
+	require.ErrorContains(t, errorOf(d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))), "not found")
 }
 
 // TestBooks_AreOfOneMode: the charges of one mode are no business of the other.
@@ -265,12 +257,10 @@ func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
 // refused makes sure that a payment has not begun and can be dropped.
 func (d *desk) refused(in activities.PaymentInput) {
 	d.t.Helper()
-	charge, err := d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID)
-	require.NoError(d.t, err)
+	charge := must(d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	require.False(d.t, charge.Began(), "no attempt is used up")
 	require.NoError(d.t, d.Store.Sessions.DropPayment(d.t.Context(), in.ID, in.TransactionID))
-	has, err := d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID)
-	require.NoError(d.t, err)
+	has := must(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t)
 	require.False(d.t, has)
 }
 
@@ -336,23 +326,19 @@ func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 	for _, activity := range []any{d.ChargeCard, d.ChargeCard, d.ConfirmPayment} {
 		answers <- checkout.OutcomeProcessing // for the repeats, which ask before they confirm
 		var got activities.PaymentAnswer
-		_, err := d.do(&got, activity, in)
-		require.NoError(t, err)
+		require.NoError(t, errorOf(d.do(&got, activity, in)))
 		require.Equal(t, waits, got)
 	}
-	charge, err := d.Store.Sessions.Charge(t.Context(), in.Ref, in.TransactionID)
-	require.NoError(t, err)
+	charge := must(d.Store.Sessions.Charge(t.Context(), in.Ref, in.TransactionID))(t)
 	require.Equal(t, 1, charge.Confirms, "it is not confirmed again")
-	_, err = d.Store.Sessions.FinishPayment(t.Context(), in.Ref, in.TransactionID)
-	require.ErrorIs(t, err, checkout.ErrPaymentUndecided)
+	require.ErrorIs(t, errorOf(d.Store.Sessions.FinishPayment(t.Context(), in.Ref, in.TransactionID)), checkout.ErrPaymentUndecided)
 
 	close(answers) // one that is being decided is left, then it has succeeded
 	began := time.Now()
 	d.must(d.WatchPayment, in)
 	require.Greater(t, time.Since(began), 4*time.Second, "it is polled")
 	var got activities.PaymentAnswer
-	_, err = d.do(&got, d.ConfirmPayment, in)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(d.do(&got, d.ConfirmPayment, in)))
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeSucceeded}, got)
 }
 
@@ -382,8 +368,7 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	d.onNetworks()
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, prepare: func() {
-		first, err := d.Store.Sessions.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other")
-		require.NoError(t, err)
+		first := must(d.Store.Sessions.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other"))(t)
 		require.True(t, first)
 	}}
 
@@ -404,3 +389,14 @@ func TestChargeCard_CancelsADeclinedCharge(t *testing.T) {
 	asked := d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))
 	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm", "stripe Cancel"}, asked)
 }
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }

@@ -67,8 +67,7 @@ func withComment(picture []byte, comment string) []byte {
 
 func TestSmallPicture_IsSmallAndOnWhite(t *testing.T) {
 	t.Parallel()
-	web, err := base64.StdEncoding.DecodeString(webPicture)
-	require.NoError(t, err)
+	web := must(base64.StdEncoding.DecodeString(webPicture))(t)
 	for name, c := range map[string]struct {
 		body          []byte
 		width, height int

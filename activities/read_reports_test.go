@@ -44,9 +44,7 @@ func (b *liveBooks) reported(ages ...time.Duration) {
 func (b *liveBooks) readReports() int {
 	b.t.Helper()
 	b.asked = nil
-	got, err := run[int](b, b.ReadReports)
-	require.NoError(b.t, err)
-	return got
+	return must(run[int](b, b.ReadReports))(b.t)
 }
 
 // TestReadReports_GoesOnWhereItWas: the cursor stays a quarter of an hour behind, because a report may
@@ -85,8 +83,7 @@ func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
 	b := newBooks(t)
 	b.reported(2*time.Hour, time.Hour)
 	b.away = errors.New("the network is away")
-	_, err := run[int](b, b.ReadReports)
-	require.Error(t, err)
+	require.Error(t, errorOf(run[int](b, b.ReadReports)))
 	b.away = nil
 	require.Equal(t, 2, b.readReports())
 }

@@ -200,9 +200,7 @@ func (b *liveBooks) change(do func(*activities.Account)) {
 
 func (b *liveBooks) compare() activities.ReconcileChargesResult {
 	b.t.Helper()
-	got, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
-	require.NoError(b.t, err)
-	return got
+	return must(run[activities.ReconcileChargesResult](b, b.ReconcileCharges))(b.t)
 }
 
 func (b *liveBooks) bookOld() {
@@ -214,8 +212,7 @@ func (b *liveBooks) bookOld() {
 // findings returns the open findings, subject by kind.
 func (b *liveBooks) findings() map[books.FindingKind]string {
 	b.t.Helper()
-	all, err := b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive)
-	require.NoError(b.t, err)
+	all := must(b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive))(b.t)
 	got := map[books.FindingKind]string{}
 	for _, f := range all {
 		got[f.Kind] = f.Subject
@@ -245,12 +242,10 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 	require.NoError(t, err, "one refund that fails stops no other")
 	require.Zero(t, decided)
 	b.away, b.answer = nil, checkout.RefundPending
-	_, err = run[int](b, b.SendRefunds)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
 	b.answer = checkout.RefundSucceeded
 	for _, want := range []int{1, 0} {
-		decided, err = run[int](b, b.SendRefunds)
-		require.NoError(t, err)
+		decided = must(run[int](b, b.SendRefunds))(t)
 		require.Equal(t, want, decided)
 	}
 	require.Len(t, b.refunds, 1)
@@ -266,8 +261,7 @@ func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 	b.compare()
 	first := b.pending()
 	b.answer = checkout.RefundFailed
-	_, err := run[int](b, b.SendRefunds)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
 	require.Equal(t, first[0].ID, b.findings()[books.FindingRefundFailed])
 }
 
@@ -284,8 +278,7 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 	b.compare()
 	require.Len(t, b.pending(), 9)
 
-	decided, err := run[int](b, b.SendRefunds)
-	require.NoError(t, err)
+	decided := must(run[int](b, b.SendRefunds))(t)
 	require.Equal(t, 1, decided)
 	require.Contains(t, b.refunds, unmatched.Reference)
 	require.Len(t, b.pending(), 8, "they wait")
@@ -293,34 +286,27 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 
 func (b *liveBooks) pending() []books.Refund {
 	b.t.Helper()
-	got, err := b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10)
-	require.NoError(b.t, err)
-	return got
+	return must(b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10))(b.t)
 }
 
 // TestRefund_AnUnmatchedChargeIsRefundedAgain: by a person. The comparison repeats no refund that failed.
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
-	_, err := b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)
-	require.ErrorIs(t, err, checkout.ErrNotFound, "it has had no refund")
+	require.ErrorIs(t, errorOf(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)), checkout.ErrNotFound, "it has had no refund")
 	b.compare()
-	first, err := b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)
-	require.NoError(t, err)
+	first := must(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t)
 	require.Equal(t, checkout.RefundPending, first.Status, "it is under way")
 	b.answer = checkout.RefundFailed
-	_, err = run[int](b, b.SendRefunds)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
 	b.compare()
 	require.Empty(t, b.pending())
 
 	b.answer, b.refunds = checkout.RefundSucceeded, map[string]checkout.RefundResult{}
-	second, err := b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)
-	require.NoError(t, err)
+	second := must(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t)
 	require.NotEqual(t, first.ID, second.ID)
 	require.NotContains(t, b.findings(), books.FindingRefundFailed)
-	_, err = run[int](b, b.SendRefunds)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
 	require.Len(t, b.refunds, 1)
 	require.Empty(t, b.ledger(), "its charge was never booked")
 }
@@ -344,8 +330,7 @@ func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 	}
 	require.Equal(t, 1, b.compare().Found)
 	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnknown: "pi_lost"}, b.findings())
-	decided, err := run[int](b, b.SendRefunds)
-	require.NoError(t, err)
+	decided := must(run[int](b, b.SendRefunds))(t)
 	require.Zero(t, decided)
 }
 
@@ -487,14 +472,12 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 		b.charges[len(b.charges)-1].CreatedAt = time.Now().Add(-age)
 	}
 	place := func() time.Duration {
-		got, err := b.Store.Books.Comparison(t.Context(), checkout.ModeLive)
-		require.NoError(t, err)
+		got := must(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
 		require.Equal(t, got.ComparedTo, got.ReadTo, "the round came to its end")
 		return time.Since(got.ComparedTo).Round(time.Hour)
 	}
 	b.awayTo = time.Now().Add(-47 * time.Hour)
-	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
-	require.Error(t, err)
+	require.Error(t, errorOf(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
 	require.Equal(t, 48*time.Hour, place(), "a part that failed is compared again")
 	b.awayTo = time.Time{}
 
@@ -508,16 +491,6 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years', read_to = now() + interval '100 years'`)
 	b.compare()
 	require.Equal(t, 48*time.Hour, place(), "a clock that was wrong hides nothing for long")
-}
-
-// TestReconcileCharges_APartThatFailsStopsNoOther: the others are compared, and the place waits for it.
-func TestReconcileCharges_APartThatFailsStopsNoOther(t *testing.T) {
-	b := newBooks(t)
-	c := b.paid(checkout.OutcomeFailed)
-	b.awayTo = time.Now().Add(-30 * time.Hour)
-	_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
-	require.Error(t, err)
-	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: c.Reference}, b.findings())
 }
 
 // TestReconcileCharges_ThePlaceWaitsForAPartThatFails: the parts behind it are compared, and the next round begins anew.
@@ -540,10 +513,8 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 			}
 		})
 		for range 2 {
-			_, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
-			require.Error(t, err)
-			got, err := b.Store.Books.Comparison(t.Context(), checkout.ModeLive)
-			require.NoError(t, err)
+			require.Error(t, errorOf(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
+			got := must(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
 			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
 			require.Equal(t, got.ComparedTo, got.ReadTo)
 		}
@@ -580,29 +551,45 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[books.FindingChargeMissing])
 }
 
-// TestBookOldCharges_ThoseThatFailHoldUpNoOther: the next try begins with the charges after them. The lists change nothing.
-func TestBookOldCharges_ThoseThatFailHoldUpNoOther(t *testing.T) {
-	b := newBooks(t)
-	all := make([]books.Charged, 14)
-	for i := range all {
-		all[i] = b.paid(checkout.OutcomeSucceeded)
-		all[i].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
-	}
-	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
-	b.charges = nil
-	b.paid(checkout.OutcomeSucceeded)
-	slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
-	b.change(func(account *activities.Account) {
-		account.Charged = func(_ context.Context, reference string) (books.Charged, error) {
-			if reference < all[13].Reference {
-				return books.Charged{}, errors.New("the network cannot answer about it")
-			}
-			return all[13], nil
+// TestBooks_ChargesThatFailHoldUpNoOther: the next try of an activity goes on behind them, and the next round begins with
+// them.
+func TestBooks_ChargesThatFailHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(*liveBooks) any{
+		"LookAtCharges": func(b *liveBooks) any { return b.LookAtCharges }, "BookOldCharges": func(b *liveBooks) any { return b.BookOldCharges },
+	} {
+		b := newSerialBooks(t)
+		all := make([]books.Charged, 14)
+		for i := range all {
+			all[i] = b.paid(checkout.OutcomeSucceeded)
+			b.atRisk(all[i])
 		}
-	})
-	errs := b.tries(3, b.BookOldCharges)
-	require.NoError(t, errs[2], "the others were tried before")
-	require.NotNil(t, b.availableAt(all[13]))
+		b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
+		slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+		last := all[13]
+		last.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+		asked := map[string]int{}
+		answer := func(reference string) error {
+			if asked[reference]++; reference < last.Reference {
+				return errors.New("the network cannot answer about it")
+			}
+			return nil
+		}
+		b.change(func(account *activities.Account) {
+			account.Risks = func(_ context.Context, reference string) ([]books.ChargeRisk, error) { return nil, answer(reference) }
+			account.Charged = func(_ context.Context, reference string) (books.Charged, error) { return last, answer(reference) }
+		})
+
+		for try, err := range b.tries(3, of(b)) {
+			require.Equal(t, try == 2, err == nil, "%s, %d: %v", name, try, err)
+		}
+		for _, c := range all {
+			require.Equal(t, 1, asked[c.Reference], name)
+		}
+		require.Equal(t, name == "BookOldCharges", b.availableAt(last) != nil)
+		require.Error(t, errorOf(run[int](b, of(b))))
+		require.Equal(t, 2, asked[all[0].Reference])
+	}
 }
 
 // TestReconcileCharges_OldChargesHoldUpNoList: however many they are.

@@ -50,8 +50,7 @@ func newSerialTill(t *testing.T) *till {
 	require.NoError(t, err)
 	t.Cleanup(double.Stop)
 	w := &till{liveBooks: newSerialBooks(t), card: double}
-	w.network, err = stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true})
-	require.NoError(t, err)
+	w.network = must(stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true}))(t)
 	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
 		URL: api.String(double.APIURL()), MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 	})))
@@ -88,12 +87,10 @@ func (w *till) pay(card string) charged {
 	p := storagetest.Payment(s.Ref)
 	p.ID, p.CardToken = id, token.ID
 	require.NoError(w.t, w.Store.Sessions.CreatePayment(ctx, p))
-	reference, err := w.network.Prepare(ctx, order)
-	require.NoError(w.t, err)
+	reference := must(w.network.Prepare(ctx, order))(w.t)
 	_, err = w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
 	require.NoError(w.t, err)
-	got, err := w.network.Confirm(ctx, reference, 1, order)
-	require.NoError(w.t, err)
+	got := must(w.network.Confirm(ctx, reference, 1, order))(w.t)
 	settled := storagetest.Finish(w.t, w.Store, s.Ref, id, got)
 	return charged{reference, id, w.owner.Ref(settled.PayoutID)}
 }
@@ -107,9 +104,7 @@ func (w *till) order(c charged) (books.Refund, error) {
 
 func (w *till) mustOrder(c charged) books.Refund {
 	w.t.Helper()
-	r, err := w.order(c)
-	require.NoError(w.t, err)
-	return r
+	return must(w.order(c))(w.t)
 }
 
 // round does what the schedule does.
@@ -124,8 +119,7 @@ func (w *till) round() {
 // requireAgrees compares the ledger with the balance at the card network, to the cent.
 func (w *till) requireAgrees(words string) {
 	w.t.Helper()
-	facts, err := w.card.Facts(w.t.Context())
-	require.NoError(w.t, err)
+	facts := must(w.card.Facts(w.t.Context()))(w.t)
 	var ours int64
 	for account, amount := range w.ledger() {
 		if slices.Contains([]string{"acquirer:receivable", "acquirer:balance", "expense:acquirer"}, account) {
@@ -136,8 +130,7 @@ func (w *till) requireAgrees(words string) {
 		}
 	}
 	require.Equal(w.t, facts.Balance["eur"], ours, words)
-	report, err := w.Store.Books.DayReport(w.t.Context(), time.Now())
-	require.NoError(w.t, err)
+	report := must(w.Store.Books.DayReport(w.t.Context(), time.Now()))(w.t)
 	require.True(w.t, report.Agrees(), "%s: %+v", words, report.Checks)
 }
 
@@ -147,8 +140,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 	sums := map[string]int{}
 	for sign, ledger := range map[int]map[string]string{1: w.ledger(), -1: before} {
 		for account, amount := range ledger {
-			n, err := strconv.Atoi(amount)
-			require.NoError(w.t, err)
+			n := must(strconv.Atoi(amount))(w.t)
 			sums[account] += sign * n
 		}
 	}
@@ -164,8 +156,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 // open returns the subjects of the open findings of a kind.
 func (w *till) open(kind books.FindingKind) (subjects []string) {
 	w.t.Helper()
-	all, err := w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive)
-	require.NoError(w.t, err)
+	all := must(w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive))(w.t)
 	for _, f := range all {
 		if f.Kind == kind {
 			subjects = append(subjects, f.Subject)
@@ -199,15 +190,13 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	second := w.mustOrder(c)
 	require.NotEqual(t, first.ID, second.ID)
 	require.Empty(t, w.open(books.FindingRefundFailed), "it is ordered again")
-	_, err := w.Store.Payouts.RetryPayout(t.Context(), c.payout)
-	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	require.ErrorIs(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), checkout.ErrPaymentRefunded)
 	w.round()
 	require.Equal(t, refunded, w.ledger())
 	w.requireAgrees("refunded again")
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.round()
-	_, err = w.Store.Payouts.RetryPayout(t.Context(), c.payout)
-	require.NoError(t, err, "the merchant may have it instead")
+	require.NoError(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), "the merchant may have it instead")
 	require.Equal(t, owed, w.ledger())
 }
 
@@ -220,9 +209,7 @@ func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.exec(`UPDATE acquirer_event SET unseen = false`)
 	look := func() int {
-		n, err := run[int](w.liveBooks, w.LookAtCharges)
-		require.NoError(t, err)
-		return n
+		return must(run[int](w.liveBooks, w.LookAtCharges))(t)
 	}
 	require.Zero(t, look())
 	w.exec(`UPDATE refund SET asked_at = now() - interval '25 hours'`)
@@ -267,8 +254,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.Equal(t, ended, again.ID != first.ID, "a failed one is ordered again: %s", status)
 		if !ended {
 			require.Equal(t, want.ours, again.Status)
-			_, err := w.Store.Payouts.RetryPayout(t.Context(), c.payout)
-			require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+			require.ErrorIs(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), checkout.ErrPaymentRefunded)
 		}
 		w.round() // sends it, so that the next refund finds the books at rest
 
@@ -277,8 +263,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.NoError(t, foreign(c))
 		require.NoError(t, w.card.SetRefund(t.Context(), c.reference, status))
 		w.round()
-		risks, err := w.Store.Payouts.PayoutRisks(t.Context(), c.payout)
-		require.NoError(t, err)
+		risks := must(w.Store.Payouts.PayoutRisks(t.Context(), c.payout))(t)
 		require.Equal(t, want.others, risks[0].Status, status)
 		require.Equal(t, want.foreign, w.moved(before), status)
 		require.Equal(t, want.others != books.RiskWon, slices.Contains(w.open(books.FindingRefundForeign), risks[0].ID), status)
@@ -310,8 +295,7 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 		c := w.pay("visa")
 		require.NoError(t, w.card.SetDispute(t.Context(), c.reference, status))
 		w.round()
-		risks, err := w.Store.Payouts.PayoutRisks(t.Context(), c.payout)
-		require.NoError(t, err)
+		risks := must(w.Store.Payouts.PayoutRisks(t.Context(), c.payout))(t)
 		require.Equal(t, want.risk, risks[0].Status, status)
 		require.Equal(t, want.books, w.moved(before), status)
 		require.Equal(t, want.risk != books.RiskWon, slices.Contains(w.open(books.FindingChargeDisputed), risks[0].ID), status)
@@ -338,16 +322,13 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	c := w.pay("visa")
 	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	first := w.mustOrder(c)
-	_, err := run[int](w.liveBooks, w.SendRefunds)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(run[int](w.liveBooks, w.SendRefunds)))
 	require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
-	all, err := w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	all := must(w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
 	require.Contains(t, all[0].Detail, "charge_disputed")
 	w.round()
 	w.requireAgrees("disputed")
-	_, err = w.order(c)
-	require.ErrorIs(t, err, checkout.ErrDisputeOpen)
+	require.ErrorIs(t, errorOf(w.order(c)), checkout.ErrDisputeOpen)
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	w.round()
 	require.NotEqual(t, first.ID, w.mustOrder(c).ID)
@@ -417,17 +398,15 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	r := w.mustOrder(c)
 	w.round()
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
-	_, err := w.Store.Payouts.RetryPayout(t.Context(), c.payout)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)))
 	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
-	_, err = w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+	_, err := w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 		PaymentIntent: api.String(c.reference), Metadata: map[string]string{"refund_id": r.ID},
 	})
 	require.NoError(t, err)
 	w.round()
 	require.Equal(t, []string{c.transaction}, w.open(books.FindingRefundedAndPaid))
-	_, err = w.order(c)
-	require.NoError(t, err, "it says how the refund stands")
+	require.NoError(t, errorOf(w.order(c)), "it says how the refund stands")
 }
 
 // refundOutside gives 20.00 back past the service, if so much is left.

@@ -17,11 +17,9 @@ import (
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 // postTo makes one attempt at a fake.
-func postTo(t *testing.T, r receivers, f *fake) (int, webhook.ErrorKind) {
+func postTo(t *testing.T, r receivers, f *fake) reply {
 	t.Helper()
-	got := r.post(t.Context(), checkout.ModeTest, f.url, http.Header{}, []byte("{}"))
-	status, kind := got.status, got.kind
-	return status, kind
+	return r.post(t.Context(), checkout.ModeTest, f.url, http.Header{}, []byte("{}"))
 }
 
 // After its answer a receiver may do anything with the connection. No other attempt suffers.
@@ -43,9 +41,9 @@ func TestReceiver_AConnectionIsForOneAttempt(t *testing.T) {
 		})
 		r := newReceivers(NewAddressGuard(true))
 		for n := range 20 {
-			status, kind := postTo(t, r, f)
-			require.Equal(t, 200, status, name)
-			require.Empty(t, kind, name)
+			got := postTo(t, r, f)
+			require.Equal(t, 200, got.status, name)
+			require.Empty(t, got.kind, name)
 			require.EqualValues(t, n+1, f.requests.Load(), name)
 			if n%4 == 0 {
 				time.Sleep(20 * time.Millisecond) // let the receiver's bytes arrive
@@ -69,9 +67,7 @@ func TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain(t *testing.T) {
 		"hangs up":       func(s *stream) error { return s.tcp.Close() },
 	} {
 		f := fakeHTTP2Receiver(t, config, nil, func(s *stream) { _ = end(s) })
-		status, kind := postTo(t, receiversTrusting(t, ca, nil), f)
-		require.Zero(t, status, name)
-		require.Equal(t, webhook.ErrorConnect, kind, name)
+		require.Equal(t, reply{kind: webhook.ErrorConnect}, postTo(t, receiversTrusting(t, ca, nil), f), name)
 		require.EqualValues(t, 1, f.requests.Load(), name)
 	}
 
@@ -83,9 +79,7 @@ func TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain(t *testing.T) {
 		}
 		_ = s.WriteRSTStream(s.id, http2.ErrCodeProtocol)
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader([]byte("{}")))
-	require.NoError(t, err)
-	_, err = receiversTrusting(t, ca, nil).test.RoundTrip(req)
-	require.Error(t, err)
+	req := must(http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader([]byte("{}"))))(t)
+	require.Error(t, errorOf(receiversTrusting(t, ca, nil).test.RoundTrip(req)))
 	require.Greater(t, f.requests.Load(), int64(1), "an ordinary request is sent again: the counter would notice")
 }

@@ -116,8 +116,7 @@ func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 // bounds returns the first and the last address of a prefix.
 func bounds(t *testing.T, prefix string) (first, last netip.Addr) {
 	t.Helper()
-	p, err := netip.ParsePrefix(prefix)
-	require.NoError(t, err)
+	p := must(netip.ParsePrefix(prefix))(t)
 	require.Equal(t, p.Masked(), p, "a prefix starts at its first address")
 	bytes := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(bytes)*8; bit++ {

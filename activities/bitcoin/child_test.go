@@ -33,9 +33,7 @@ func (r *rig) old(c *Chain, gross ...string) treasury.TransferVersion {
 	plan := r.planned(c, gross...)
 	t := r.terms(plan)
 	t.Version = 0
-	var err error
-	plan.Terms, err = t.encode()
-	require.NoError(r, err)
+	plan.Terms = must(t.encode())(r)
 	v := r.sign(c, plan)
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
@@ -65,8 +63,7 @@ func TestBump_AChildThatPaysForBoth(t *testing.T) {
 			require.NoError(t, err)
 			r.costs("0.00020000")
 			r.mineNothing(17)
-			_, err = c.Bump(t.Context(), v)
-			require.ErrorIs(t, err, treasury.ErrNotStuck)
+			require.ErrorIs(t, errorOf(c.Bump(t.Context(), v)), treasury.ErrNotStuck)
 
 			r.mineNothing(1)
 			plan, err := c.Bump(t.Context(), v)
@@ -92,8 +89,7 @@ func TestCancel_AChildAboveTheBudget(t *testing.T) {
 	v := r.sent(c, "0.0015", "0.002")
 	err := r.spends(v, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 70_000})
 	require.NoError(t, err)
-	plan, err := c.Cancel(t.Context(), v)
-	require.NoError(t, err)
+	plan := must(c.Cancel(t.Context(), v))(t)
 	canceled := r.sign(c, plan)
 	require.NoError(t, c.Send(t.Context(), canceled))
 	require.Equal(t, []string{canceled.TxHash}, r.pool())
@@ -189,10 +185,8 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	require.NoError(t, err)
 	r.mineNothing(9)
 	r.costs("0.00020000")
-	_, err = c.Bump(t.Context(), held)
-	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
-	plan, err := c.Cancel(t.Context(), held)
-	require.NoError(t, err)
+	require.ErrorIs(t, errorOf(c.Bump(t.Context(), held)), treasury.ErrFeeTooHigh)
+	plan := must(c.Cancel(t.Context(), held))(t)
 	canceled := r.sign(c, plan)
 	require.NoError(t, c.Send(t.Context(), canceled))
 
@@ -214,12 +208,10 @@ func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
 		signed[v.TxHash] = v
 	}
 	r.mine(6)
-	out, err := c.Outflows(t.Context(), 0, 1_000)
-	require.NoError(t, err)
+	out := r.outflows(c)
 	require.Len(t, out.All, 2)
 	for _, o := range out.All {
-		got, err := c.VersionOf(t.Context(), []treasury.Outflow{o})
-		require.NoError(t, err)
+		got := must(c.VersionOf(t.Context(), []treasury.Outflow{o}))(t)
 		require.Equal(t, signed[o.TxHash].Raw, got.Raw)
 		require.Equal(t, r.terms(signed[o.TxHash].TransferPlan).Version, r.terms(got.TransferPlan).Version)
 	}
@@ -232,12 +224,11 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 	c := r.open()
 	v := r.sent(c, "0.0015")
 	miners := r.mirror()
-	large, err := chains.Child{Version: restricted, Size: 978, Fee: 9_000}.Sign(t.Context(), r.node, chains.Miner, v.Raw, 0)
-	require.NoError(t, err)
+	large := must(chains.Child{Version: restricted, Size: 978, Fee: 9_000}.Sign(t.Context(), r.node, chains.Miner, v.Raw, 0))(t)
 	for _, digits := range []string{hex.EncodeToString(v.Raw), large} {
 		require.NoError(t, miners.Call(t.Context(), "", nil, "sendrawtransaction", digits, 0))
 	}
-	err = r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500})
+	err := r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500})
 	require.NoError(t, err)
 	r.costs("0.00016000")
 	all, fees := []treasury.TransferVersion{v}, []string(nil)
@@ -245,11 +236,9 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 		require.Less(t, len(all), 4)
 		r.mineNothing(17)
 		last := all[len(all)-1]
-		_, err := c.Bump(t.Context(), last)
-		require.ErrorIs(t, err, treasury.ErrNotStuck)
+		require.ErrorIs(t, errorOf(c.Bump(t.Context(), last)), treasury.ErrNotStuck)
 		r.mineNothing(1)
-		next := r.bumped(c, last)
-		require.NoError(t, c.Send(t.Context(), next))
+		next := r.sentBump(c, last)
 		all, fees = append(all, next), append(fees, next.MaxCost.String())
 		taken = miners.Call(t.Context(), "", nil, "sendrawtransaction", hex.EncodeToString(next.Raw), 0) == nil
 	}
@@ -294,6 +283,5 @@ func TestOpen_ThePoolMustRestrictChildren(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, r.node.Stop())
 	require.NoError(t, r.node.Start(t.Context(), "-mempooltruc=accept"))
-	_, err := Open(t.Context(), r.options)
-	require.ErrorContains(t, err, "set mempooltruc=enforce")
+	require.ErrorContains(t, errorOf(Open(t.Context(), r.options)), "set mempooltruc=enforce")
 }

@@ -21,8 +21,7 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), v))
 	r.sees(c, treasury.TransferStatePending, v)
 	require.Equal(t, [2]string{"3.00000000", "3.00000000"}, r.has(c), "nothing is mined")
-	s, err := c.Snapshot(t.Context())
-	require.NoError(t, err)
+	s := must(c.Snapshot(t.Context()))(t)
 	require.Equal(t, v.Slot, s.Using)
 	require.False(t, s.Used(v.Slot))
 
@@ -39,8 +38,7 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	require.Equal(t, v.MaxCost, seen.Cost)
 	require.Equal(t, [2]string{left, left}, r.has(c))
 	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
-	s, err = c.Snapshot(t.Context())
-	require.NoError(t, err)
+	s = must(c.Snapshot(t.Context()))(t)
 	require.Empty(t, s.Using)
 	require.True(t, s.Used(v.Slot))
 }
@@ -52,8 +50,7 @@ func TestPlan_SpendsFinalCoinsOnly(t *testing.T) {
 	r.fund("1")
 	for range 5 {
 		r.mine(1)
-		_, err := c.Plan(t.Context(), r.requests("0.1"), nil)
-		require.ErrorIs(t, err, treasury.ErrFloatTooLow)
+		require.ErrorIs(t, r.planError(c, r.requests("0.1")), treasury.ErrFloatTooLow)
 	}
 	r.mine(1)
 	r.planned(c, "0.1")
@@ -67,12 +64,10 @@ func TestPlan_LeavesOldKindsOfCoinsAlone(t *testing.T) {
 	for _, kind := range []string{"legacy", "p2sh-segwit"} {
 		var address string
 		r.call(wallet, &address, "getnewaddress", "", kind)
-		_, err := r.node.Pay(t.Context(), chains.Miner, map[string]string{address: "1"})
-		require.NoError(t, err)
+		require.NoError(t, errorOf(r.node.Pay(t.Context(), chains.Miner, map[string]string{address: "1"})))
 	}
 	r.mine(6)
-	_, err := c.Plan(t.Context(), r.requests("0.1"), nil)
-	require.ErrorIs(t, err, treasury.ErrFloatTooLow)
+	require.ErrorIs(t, r.planError(c, r.requests("0.1")), treasury.ErrFloatTooLow)
 	require.Equal(t, [2]string{"2.00000000", "2.00000000"}, r.has(c), "they are the account's all the same")
 }
 
@@ -81,11 +76,9 @@ func TestPlan_LeavesTakenCoinsAlone(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
 	first := r.planned(c, "0.1")
-	second, err := c.Plan(t.Context(), r.requests("0.1"), first.Slot)
-	require.NoError(t, err)
+	second := must(c.Plan(t.Context(), r.requests("0.1"), first.Slot))(t)
 	require.False(t, first.Slot.Shares(second.Slot))
-	_, err = c.Plan(t.Context(), r.requests("0.1"), append(first.Slot, second.Slot...))
-	require.ErrorIs(t, err, treasury.ErrFloatTooLow)
+	require.ErrorIs(t, errorOf(c.Plan(t.Context(), r.requests("0.1"), append(first.Slot, second.Slot...))), treasury.ErrFloatTooLow)
 }
 
 // TestSend_TheSameBytesTwicePayOnce: in the pool, and after they are mined.
@@ -109,11 +102,9 @@ func TestSend_TheSameBytesTwicePayOnce(t *testing.T) {
 func TestLook_ARestartWithoutThePool(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
-	v := r.signed(c, "0.5")
-	require.NoError(t, c.Send(t.Context(), v))
+	v := r.sent(c, "0.5")
 	require.NoError(t, r.node.Stop())
-	_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
-	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
+	require.ErrorIs(t, errorOf(c.Look(t.Context(), []treasury.TransferVersion{v})), jsonrpc.ErrNotReady)
 	require.NoError(t, r.node.ForgetPool())
 	require.NoError(t, r.node.Start(t.Context()))
 	require.Empty(t, r.pool())
@@ -130,8 +121,7 @@ func TestLook_ARestartWithoutThePool(t *testing.T) {
 func TestLook_AReorganizationOfThreeBlocks(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
-	v := r.signed(c, "0.5")
-	require.NoError(t, c.Send(t.Context(), v))
+	v := r.sent(c, "0.5")
 	r.mine(3)
 	require.EqualValues(t, 2, r.sees(c, treasury.TransferStateMined, v).Depth)
 	require.NoError(t, r.node.Reorganize(t.Context(), 3))
@@ -155,10 +145,8 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	r.call("thief", nil, "importdescriptors", keys.Descriptors)
 
 	payee := r.payee("bech32")
-	txid, err := r.node.Pay(t.Context(), "thief", map[string]string{payee: "0.9"})
-	require.NoError(t, err)
-	s, err := c.Snapshot(t.Context())
-	require.NoError(t, err)
+	txid := must(r.node.Pay(t.Context(), "thief", map[string]string{payee: "0.9"}))(t)
+	s := must(c.Snapshot(t.Context()))(t)
 	require.Equal(t, v.Slot, s.Using, "a coin that no transfer may be known to use")
 	for range 5 {
 		r.mine(1)
@@ -167,15 +155,13 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	r.mine(1)
 	seen := r.sees(c, treasury.TransferStateDead, v)
 	require.EqualValues(t, 5, seen.Depth)
-	out, err := c.Outflows(t.Context(), 0, 1_000)
-	require.NoError(t, err)
+	out := r.outflows(c)
 	require.Len(t, out.All, 1)
 	require.Equal(t, txid, out.All[0].TxHash)
 	require.Equal(t, payee, out.All[0].Destination)
 	require.Equal(t, "0.90000000", out.All[0].Amount.String())
 	require.Equal(t, v.Slot, out.All[0].Slot)
-	_, err = c.VersionOf(t.Context(), out.All)
-	require.ErrorIs(t, err, treasury.ErrNotSigned)
+	require.ErrorIs(t, errorOf(c.VersionOf(t.Context(), out.All)), treasury.ErrNotSigned)
 }
 
 // TestLook_AnotherTransactionReplacesTheParent: a reorganization of more blocks than are final takes a coin away that a
@@ -201,15 +187,13 @@ func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
 	r.call("", nil, "generateblock", r.payee("bech32"), []string{other.Hex})
 
 	for range 5 {
-		_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
-		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
+		require.ErrorIs(t, errorOf(c.Look(t.Context(), []treasury.TransferVersion{v})), jsonrpc.ErrNotReady)
 		r.mine(1)
 	}
 	seen := r.sees(c, treasury.TransferStateDead, v)
 	require.EqualValues(t, 5, seen.Depth)
 	require.NotEmpty(t, seen.BlockHash)
 	require.Equal(t, [2]string{"0.00000000", "0.00000000"}, r.has(c))
-	s, err := c.Snapshot(t.Context())
-	require.NoError(t, err)
+	s := must(c.Snapshot(t.Context()))(t)
 	require.True(t, s.Used(v.Slot))
 }

@@ -25,8 +25,7 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 	}
 	r.call("", &hash, "createmultisig", 1, []string{"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}, "bech32")
 	payouts[0].Destination = hash.Address
-	plan, err := c.Plan(t.Context(), payouts, nil)
-	require.NoError(t, err)
+	plan := must(c.Plan(t.Context(), payouts, nil))(t)
 	v := r.sign(c, plan)
 	require.NoError(t, c.Send(t.Context(), v))
 
@@ -66,10 +65,8 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 // highest fee is its fee, a share of what the treasury pays, and what does not come out even.
 func (r *rig) outputsOf(c *Chain, v treasury.TransferVersion) []treasury.TransferOutput {
 	r.Helper()
-	out, err := c.Outflows(r.Context(), 0, 10_000)
-	require.NoError(r, err)
-	got, err := c.VersionOf(r.Context(), out.All)
-	require.NoError(r, err)
+	out := must(c.Outflows(r.Context(), 0, 10_000))(r)
+	got := must(c.VersionOf(r.Context(), out.All))(r)
 	require.Equal(r, v.Raw, got.Raw)
 	require.Equal(r, v.TxHash, got.TxHash)
 	require.Equal(r, v.Slot, got.Slot)
@@ -101,8 +98,7 @@ func TestSign_RefusesAWrongShare(t *testing.T) {
 		"one pays less":     change(plan, func(o []treasury.TransferOutput) { o[2].Fee = o[2].Fee.Sub(satoshi) }),
 		"one receives more": change(plan, func(o []treasury.TransferOutput) { o[2].Amount = o[2].Amount.Add(satoshi) }),
 	} {
-		_, err := c.Sign(t.Context(), wrong)
-		require.Error(t, err, name)
+		require.Error(t, errorOf(c.Sign(t.Context(), wrong)), name)
 	}
 	r.sign(c, plan)
 }
@@ -137,8 +133,7 @@ func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 		id   string
 		want error
 	}{{"po_005", nil}, {"po_004", treasury.ErrFloatTooLow}, {"po_002", treasury.ErrTooSmall}} {
-		_, err := c.Plan(t.Context(), payouts, nil)
-		require.ErrorAs(t, err, &some)
+		require.ErrorAs(t, errorOf(c.Plan(t.Context(), payouts, nil)), &some)
 		require.Len(t, some, 1)
 		require.Contains(t, some, step.id)
 		if step.want != nil {
@@ -146,14 +141,11 @@ func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 		}
 		payouts = slices.DeleteFunc(payouts, func(p treasury.TransferRequest) bool { return p.PayoutID == step.id })
 	}
-	_, err := c.Plan(t.Context(), payouts, nil)
-	require.NoError(t, err)
+	require.NoError(t, r.planError(c, payouts))
 
-	_, err = c.Plan(t.Context(), r.requests("0.0002"), nil)
-	require.ErrorIs(t, err, treasury.ErrTooSmall)
+	require.ErrorIs(t, r.planError(c, r.requests("0.0002")), treasury.ErrTooSmall)
 	r.costs("0.00200000")
-	_, err = c.Plan(t.Context(), payouts, nil)
-	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
+	require.ErrorIs(t, r.planError(c, payouts), treasury.ErrFeeTooHigh)
 }
 
 // TestPlan_WhatEarlierTransfersCostIsPaid by the payout that they were for.
@@ -162,8 +154,7 @@ func TestPlan_WhatEarlierTransfersCostIsPaid(t *testing.T) {
 	c := r.open()
 	payouts := r.requests("0.1", "0.1")
 	payouts[1].Burnt = btc("0.0001")
-	plan, err := c.Plan(t.Context(), payouts, nil)
-	require.NoError(t, err)
+	plan := must(c.Plan(t.Context(), payouts, nil))(t)
 	require.Equal(t, btc("0.0001"), plan.Outputs[1].Fee.Sub(plan.Outputs[0].Fee))
 	v := r.sign(c, plan)
 	require.Equal(t, plan.Fee, v.MaxCost.Add(btc("0.0001")).Sub(r.terms(plan).Rate.of(changeWeight/4).crypto()))
@@ -215,7 +206,6 @@ func TestSats_KeepsEveryDigit(t *testing.T) {
 	for _, wrong := range []string{"1e-8", "0.000000001", "21000001", "NaN", `"1"`, "--1", "", "null"} {
 		require.Error(t, new(sats).UnmarshalJSON([]byte(wrong)), wrong)
 	}
-	written, err := sats(500_000_000_730).MarshalJSON()
-	require.NoError(t, err)
+	written := must(sats(500_000_000_730).MarshalJSON())(t)
 	require.Equal(t, `"5000.00000730"`, string(written), "a text: JSON's numbers may be read as floats")
 }

@@ -63,15 +63,12 @@ func (r *rig) call(wallet string, result any, method string, args ...any) {
 
 func (r *rig) fund(coins ...string) string {
 	r.Helper()
-	txid, err := r.node.Fund(r.Context(), wallet, coins...)
-	require.NoError(r, err)
-	return txid
+	return must(r.node.Fund(r.Context(), wallet, coins...))(r)
 }
 
 func (r *rig) mine(blocks int) {
 	r.Helper()
-	_, err := r.node.Mine(r.Context(), blocks)
-	require.NoError(r, err)
+	require.NoError(r, errorOf(r.node.Mine(r.Context(), blocks)))
 }
 
 // mineNothing adds blocks without a transaction.
@@ -89,9 +86,7 @@ func (r *rig) open(change ...func(*Options)) *Chain {
 	for _, c := range change {
 		c(&o)
 	}
-	c, err := Open(r.Context(), o)
-	require.NoError(r, err)
-	return c
+	return must(Open(r.Context(), o))(r)
 }
 
 // payee returns an address of another wallet that nobody has used.
@@ -119,16 +114,12 @@ func btc(decimal string) money.Crypto { return money.MustCrypto(decimal, money.B
 // planned plans payouts.
 func (r *rig) planned(c *Chain, gross ...string) treasury.TransferPlan {
 	r.Helper()
-	plan, err := c.Plan(r.Context(), r.requests(gross...), nil)
-	require.NoError(r, err)
-	return plan
+	return must(c.Plan(r.Context(), r.requests(gross...), nil))(r)
 }
 
 func (r *rig) sign(c *Chain, plan treasury.TransferPlan) treasury.TransferVersion {
 	r.Helper()
-	v, err := c.Sign(r.Context(), plan)
-	require.NoError(r, err)
-	return v
+	return must(c.Sign(r.Context(), plan))(r)
 }
 
 // signed plans and signs a transfer of payouts.
@@ -140,16 +131,53 @@ func (r *rig) signed(c *Chain, gross ...string) treasury.TransferVersion {
 // bumped signs the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	plan, err := c.Bump(r.Context(), last)
-	require.NoError(r, err)
+	plan := must(c.Bump(r.Context(), last))(r)
 	return r.sign(c, plan)
+}
+
+// sentBump signs and sends the next version.
+func (r *rig) sentBump(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
+	r.Helper()
+	v := r.bumped(c, last)
+	require.NoError(r, c.Send(r.Context(), v))
+	return v
+}
+
+// canceled signs and sends a version that pays nobody.
+func (r *rig) canceled(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
+	r.Helper()
+	plan := must(c.Cancel(r.Context(), last))(r)
+	v := r.sign(c, plan)
+	require.NoError(r, c.Send(r.Context(), v))
+	return v
+}
+
+// planError returns why payouts cannot be planned.
+func (r *rig) planError(c *Chain, requests []treasury.TransferRequest) error {
+	return errorOf(c.Plan(r.Context(), requests, nil))
+}
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }
+
+// outflows returns the outflows of all blocks.
+func (r *rig) outflows(c *Chain) treasury.Outflows {
+	r.Helper()
+	return must(c.Outflows(r.Context(), 0, 1_000))(r)
 }
 
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	r.Helper()
-	got, err := c.Look(r.Context(), versions)
-	require.NoError(r, err)
+	got := must(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
 	return got
 }
@@ -165,16 +193,13 @@ func (r *rig) received(address string) string {
 // termsOfPlan returns the terms of a plan.
 func (r *rig) terms(plan treasury.TransferPlan) terms {
 	r.Helper()
-	t, err := decodeTerms(plan.Terms)
-	require.NoError(r, err)
-	return t
+	return must(decodeTerms(plan.Terms))(r)
 }
 
 // has returns the balances of the account, of the last block and of the last final one, as decimals.
 func (r *rig) has(c *Chain) [2]string {
 	r.Helper()
-	s, err := c.Snapshot(r.Context())
-	require.NoError(r, err)
+	s := must(c.Snapshot(r.Context()))(r)
 	return [2]string{s.Balances[money.BTC].String(), s.FinalBalances[money.BTC].String()}
 }
 

@@ -17,39 +17,31 @@ import (
 var contract = map[string]func(*testing.T, *Chain){
 	"the node takes the state override of eth_call": func(t *testing.T, c *Chain) {
 		for currency := range c.tokens {
-			got, err := c.probe(t.Context(), c.nodes[0], terms{TipWei: new(big.Int), CapWei: big.NewInt(100 * gwei)}, payload{c.tokens[currency], nil, decimalsCall})
-			require.NoError(t, err)
+			got := must(c.probe(t.Context(), c.nodes[0], terms{TipWei: new(big.Int), CapWei: big.NewInt(100 * gwei)}, payload{c.tokens[currency], nil, decimalsCall}))(t)
 			require.EqualValues(t, currency.Places(), got[0].number().Int64())
 		}
-		got, err := c.probe(t.Context(), c.nodes[0], terms{TipWei: new(big.Int), CapWei: big.NewInt(100 * gwei)}, payload{control, big.NewInt(1), nil})
-		require.NoError(t, err)
+		got := must(c.probe(t.Context(), c.nodes[0], terms{TipWei: new(big.Int), CapWei: big.NewInt(100 * gwei)}, payload{control, big.NewInt(1), nil}))(t)
 		require.True(t, got[0].moved(), "the override gives the account ether")
 	},
 	"addresses are checked": func(t *testing.T, c *Chain) {
 		for currency, token := range c.tokens {
-			why, err := c.Check(t.Context(), currency, control.Hex())
-			require.NoError(t, err)
+			why := must(c.Check(t.Context(), currency, control.Hex()))(t)
 			require.Empty(t, why)
-			why, err = c.Check(t.Context(), currency, token.Hex())
-			require.NoError(t, err)
+			why = must(c.Check(t.Context(), currency, token.Hex()))(t)
 			require.Equal(t, checkout.PayoutInvalidAddress, why)
 		}
-		why, err := c.Check(t.Context(), money.ETH, "sandbox:shop")
-		require.NoError(t, err)
+		why := must(c.Check(t.Context(), money.ETH, "sandbox:shop"))(t)
 		require.Equal(t, checkout.PayoutInvalidAddress, why)
 	},
 	"the account's state is one of a block": func(t *testing.T, c *Chain) {
-		now, err := c.Snapshot(t.Context())
-		require.NoError(t, err)
+		now := must(c.Snapshot(t.Context()))(t)
 		require.Positive(t, now.Height)
 		require.False(t, now.Used(treasury.NumberSlot(now.Next)))
 		require.Len(t, now.Balances, len(c.tokens)+1)
 	},
 	"outflows are read up to the final block": func(t *testing.T, c *Chain) {
-		now, err := c.Snapshot(t.Context())
-		require.NoError(t, err)
-		out, err := c.Outflows(t.Context(), now.Height-min(now.Height, 100), anyBlock)
-		require.NoError(t, err)
+		now := must(c.Snapshot(t.Context()))(t)
+		out := must(c.Outflows(t.Context(), now.Height-min(now.Height, 100), anyBlock))(t)
 		require.LessOrEqual(t, out.Next, now.Height+1)
 	},
 }

@@ -46,33 +46,17 @@ func TestPayout_IsPaidOnce(t *testing.T) {
 func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open(func(o *Options) { o.Confirmations = "5" })
-	v := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	v := r.sent(c, money.USDC, "20", 0)
 	r.mine(4)
 	r.sees(c, treasury.TransferStateMined, v)
 	r.mine(1) // the fifth, with its own
 	require.Equal(t, uint64(4), r.sees(c, treasury.TransferStateConfirmed, v).Depth)
 	one := r.open(func(o *Options) { o.Confirmations = "1" })
-	next := r.signed(one, money.USDC, "20", 1)
-	require.NoError(t, one.Send(t.Context(), next))
+	next := r.sent(one, money.USDC, "20", 1)
 	r.mine(1)
 	r.sees(one, treasury.TransferStateConfirmed, next)
 	far := r.open(func(o *Options) { o.Confirmations = "1000" })
 	r.sees(far, treasury.TransferStateMined, v)
-}
-
-// TestLook_ADroppedTransactionIsUnknownAndSentAgain: the same bytes.
-func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
-	r := newRig(t, chains.Options{})
-	c := r.open()
-	v := r.signed(c, money.USDT, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
-	require.NoError(t, r.anvil.Drop(t.Context(), v.TxHash))
-	r.sees(c, treasury.TransferStateUnknown, v)
-	require.NoError(t, c.Send(t.Context(), v))
-	r.mine(3)
-	r.sees(c, treasury.TransferStateConfirmed, v)
-	require.Equal(t, v.Outputs[0].Amount.String(), r.has(money.USDT, v.Outputs[0].Destination))
 }
 
 // TestLook_ABaseFeeThatJumpsIsOvertaken: after a base fee x 20 the first version waits, and the next is
@@ -80,10 +64,8 @@ func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
 func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	first := r.signed(c, money.USDC, "1000", 0)
-	require.NoError(t, c.Send(t.Context(), first))
-	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
-	r.mine(1)
+	first := r.sent(c, money.USDC, "1000", 0)
+	r.setBaseFee(20 * gwei)
 	// anvil throws it out of its pool and refuses it; geth keeps it.
 	r.sees(c, treasury.TransferStateUnknown, first)
 	require.Error(t, c.Send(t.Context(), first))
@@ -106,8 +88,7 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 	r := newRig(t, chains.Options{Epoch: 4}) // final is what is 8 blocks deep
 	r.mine(10)
 	c := r.open()
-	v := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	v := r.sent(c, money.USDC, "20", 0)
 	r.mine(3)
 	before := r.sees(c, treasury.TransferStateMined, v)
 	require.Equal(t, uint64(2), before.Depth)
@@ -126,10 +107,8 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 // reorganizations. The account's nonce says that it is not true.
 func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	p := proxyTo(t, r.anvil.URL)
-	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	paid := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), paid))
+	p, c := r.openProxied()
+	paid := r.sent(c, money.USDC, "20", 0)
 	r.mine(5)
 	r.sees(c, treasury.TransferStateConfirmed, paid)
 	var truth json.RawMessage
@@ -166,10 +145,8 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 // TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
 func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	p := proxyTo(t, r.anvil.URL)
-	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	paid := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), paid))
+	p, c := r.openProxied()
+	paid := r.sent(c, money.USDC, "20", 0)
 	r.mine(1)
 	height := r.height()
 	r.use(common.HexToAddress(r.payee()), 1) // another transaction has the nonce of dead
@@ -202,20 +179,16 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	p.tell(receiptOf(dead, other)) // the block is true, and the nonce after it, but it does not hold the transaction
 	r.sees(c, treasury.TransferStateDead, dead)
 	p.tell(receiptOf(paid, block{Number: other.Number - 1, Hash: common.HexToHash("0xf0")})) // the block is of a fork
-	_, err := c.Look(t.Context(), []treasury.TransferVersion{paid})
-	require.ErrorContains(t, err, "it has no receipt")
+	require.ErrorContains(t, r.lookError(c, paid), "it has no receipt")
 	p.tell(receiptOf(paid, block{Number: other.Number + 100, Hash: other.Hash})) // the block is above the head
-	_, err = c.Look(t.Context(), []treasury.TransferVersion{paid})
-	require.ErrorContains(t, err, "it has no receipt")
+	require.ErrorContains(t, r.lookError(c, paid), "it has no receipt")
 
 	p.tell(nonceAfter(final, "0x0", honest)) // the final nonce is not above the transfer's
 	r.sees(c, treasury.TransferStateMined, paid)
 	p.tell(nonceAfter(final, "0x9", honest)) // the final nonce is above that of the head
-	_, err = c.Look(t.Context(), []treasury.TransferVersion{waiting})
-	require.ErrorContains(t, err, "contradicts itself")
+	require.ErrorContains(t, r.lookError(c, waiting), "contradicts itself")
 
-	next := r.signed(c, money.USDC, "20", 2)
-	require.NoError(t, c.Send(t.Context(), next))
+	next := r.sent(c, money.USDC, "20", 2)
 	p.tell(honest)
 	r.mine(1)
 	head := r.height()
@@ -235,10 +208,8 @@ func (r *rig) blockAt(height uint64) block {
 // lost its receipt.
 func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	p := proxyTo(t, r.anvil.URL)
-	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	v := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	p, c := r.openProxied()
+	v := r.sent(c, money.USDC, "20", 0)
 	r.mine(40)
 	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
 		if method == "eth_getTransactionReceipt" || method == "eth_getTransactionByHash" {
@@ -246,8 +217,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
-	require.ErrorContains(t, err, "it has no receipt of "+v.TxHash)
+	require.ErrorContains(t, r.lookError(c, v), "it has no receipt of "+v.TxHash)
 
 	final := r.height() - 2
 	p.tell(func(method string, args []json.RawMessage, _ json.RawMessage) any {
@@ -259,8 +229,7 @@ func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = c.Look(t.Context(), []treasury.TransferVersion{v})
-	require.ErrorContains(t, err, "the nonce is used up by an unknown transaction")
+	require.ErrorContains(t, r.lookError(c, v), "the nonce is used up by an unknown transaction")
 }
 
 type nodeWords string
@@ -284,8 +253,7 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	v := r.signed(c, money.USDC, "20", 0)
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	hash := r.use(thief, 1_000_000_000_000_000_000)
-	standing, err := c.Snapshot(t.Context())
-	require.NoError(t, err)
+	standing := must(c.Snapshot(t.Context()))(t)
 	require.Equal(t, treasury.NumberSlot(0), standing.Using, "it waits in the pool, and is seen")
 	require.False(t, standing.Used(treasury.NumberSlot(0)))
 	r.mine(1)
@@ -298,16 +266,14 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	require.Empty(t, s.TxHash)
 	require.False(t, s.Received.Known())
 
-	standing, err = c.Snapshot(t.Context())
-	require.NoError(t, err)
+	standing = must(c.Snapshot(t.Context()))(t)
 	require.True(t, standing.Used(treasury.NumberSlot(0)))
 	require.Empty(t, standing.Using)
 	require.Equal(t, "1000000.000000", standing.Balances[money.USDC].String())
 	require.Equal(t, "1000000.000000", standing.Balances[money.USDT].String())
 	require.Equal(t, "98.99", standing.Balances[money.ETH].String()[:5])
 	require.Equal(t, r.height(), standing.Height)
-	out, err := c.Outflows(t.Context(), 0, anyBlock)
-	require.NoError(t, err)
+	out := r.outflows(c, 0)
 	cost := money.MustCrypto("99", money.ETH).Sub(standing.Balances[money.ETH])
 	require.Equal(t, []treasury.Outflow{{TxHash: hash, Slot: treasury.NumberSlot(0), Destination: thief.Hex(),
 		Amount: money.MustCrypto("1.000000000000000000", money.ETH), Cost: cost, Height: height}}, out.All)
@@ -359,8 +325,7 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.RPCURLs = []string{r.anvil.URL, p.URL} })
-	v := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	v := r.sent(c, money.USDC, "20", 0)
 	require.NotZero(t, p.count("eth_sendRawTransaction"), "both get it")
 	r.mine(1)
 	height := r.height()
@@ -373,12 +338,10 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 	r.sees(c, treasury.TransferStateMined, v)
 
 	p.tell(on("eth_getTransactionReceipt", with(map[string]any{"status": "0x0", "logs": []any{}}))) // it says reverted
-	_, err := c.Look(t.Context(), []treasury.TransferVersion{v})
-	require.ErrorIs(t, err, ErrWitnessesDisagree)
+	require.ErrorIs(t, r.lookError(c, v), ErrWitnessesDisagree)
 
 	p.tell(always(nodeWords("out of order")))
-	_, err = c.Look(t.Context(), []treasury.TransferVersion{v})
-	require.ErrorContains(t, err, "node 2")
+	require.ErrorContains(t, r.lookError(c, v), "node 2")
 	got, err := c.Check(t.Context(), money.USDC, r.payee())
 	require.NoError(t, err, "one node is enough to look at an address")
 	require.Empty(t, got)
@@ -413,6 +376,5 @@ func TestCombineSnapshots(t *testing.T) {
 func TestLook_NeedsAVersion(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	_, err := c.Look(t.Context(), nil)
-	require.ErrorContains(t, err, "there is no version to look for")
+	require.ErrorContains(t, errorOf(c.Look(t.Context(), nil)), "there is no version to look for")
 }

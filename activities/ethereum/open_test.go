@@ -30,8 +30,7 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 		Tokens:     map[money.PayoutCurrency]string{money.USDC: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
 		MaxFeeGwei: 200, Confirmations: "finalized",
 	}
-	_, err := newChain(good)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(newChain(good)))
 	for want, change := range map[string]func(*Options){
 		"there must be one or two nodes, not 0":                         func(o *Options) { o.RPCURLs = nil },
 		"there must be one or two nodes, not 3":                         func(o *Options) { o.RPCURLs = []string{"http://a", "http://b", "http://c"} },
@@ -62,8 +61,7 @@ func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 	liar := r.deploy("Liar") // a token with 18 decimals
 	require.Equal(t, treasury.Account{Network: "ethereum", ChainID: "eip155:31337", Address: r.key.account.Hex()},
 		r.open().Account())
-	other, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	other := must(crypto.GenerateKey())(t)
 
 	for want, change := range map[string]func(*Options){
 		"node 1: its chain id is 31337, not 1":                    func(o *Options) { o.ChainID = 1 },
@@ -103,16 +101,11 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 		_, err := Open(t.Context(), r.options)
 		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 		require.ErrorContains(t, err, want)
-		_, err = opened.Look(t.Context(), []treasury.TransferVersion{v})
-		require.ErrorContains(t, err, want)
-		_, err = opened.Check(t.Context(), money.USDC, r.payee())
-		require.ErrorContains(t, err, want)
-		_, err = opened.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), "100")}, nil)
-		require.ErrorContains(t, err, want)
-		_, err = opened.Snapshot(t.Context())
-		require.ErrorContains(t, err, want)
-		_, err = opened.Outflows(t.Context(), 0, anyBlock)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, r.lookError(opened, v), want)
+		require.ErrorContains(t, errorOf(opened.Check(t.Context(), money.USDC, r.payee())), want)
+		require.ErrorContains(t, r.planError(opened, request(money.USDC, r.payee(), "100")), want)
+		require.ErrorContains(t, errorOf(opened.Snapshot(t.Context())), want)
+		require.ErrorContains(t, errorOf(opened.Outflows(t.Context(), 0, anyBlock)), want)
 	}
 }
 
@@ -136,8 +129,7 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 
 	// The second node lags by a block of the other fork: heights are compared where both have one.
 	fork.tell(onFirst("eth_getBlockByNumber", "finalized", with(map[string]any{"hash": elsewhere, "number": "0x1"})))
-	_, err = opened.Snapshot(t.Context())
-	require.ErrorIs(t, err, ErrWitnessesDisagree)
+	require.ErrorIs(t, errorOf(opened.Snapshot(t.Context())), ErrWitnessesDisagree)
 }
 
 // TestErrors_NeverHoldTheURL: providers put keys into the user, the path and the query of an address.
@@ -166,8 +158,7 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 		}),
 		"no JSON": answer(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.String())) }),
 	} {
-		n, err := jsonrpc.Dial("node 1", at(address), jsonrpc.Options{})
-		require.NoError(t, err)
+		n := must(jsonrpc.Dial("node 1", at(address), jsonrpc.Options{}))(t)
 		var id hexutil.Uint64
 		for _, err := range []error{n.Call(t.Context(), &id, "eth_chainId"), n.Ask(t.Context(), jsonrpc.Ask(&id, "eth_chainId"))} {
 			require.Error(t, err, name)
@@ -188,21 +179,16 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 func TestOpenKeystore_NeedsThePassword(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	account, err := keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse")
-	require.NoError(t, err)
-	key, err := OpenKeystore(account.URL.Path, "correct horse")
-	require.NoError(t, err)
-	accounts, err := key.Accounts(t.Context())
-	require.NoError(t, err)
+	account := must(keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse"))(t)
+	key := must(OpenKeystore(account.URL.Path, "correct horse"))(t)
+	accounts := must(key.Accounts(t.Context()))(t)
 	require.Equal(t, []common.Address{account.Address}, accounts)
 
-	_, err = OpenKeystore(account.URL.Path, "battery staple")
+	_, err := OpenKeystore(account.URL.Path, "battery staple")
 	require.ErrorContains(t, err, "the password is wrong")
 	require.NotContains(t, err.Error(), "battery")
 	other := filepath.Join(dir, "other")
 	require.NoError(t, os.WriteFile(other, []byte(`{"version": 1}`), 0o600))
-	_, err = OpenKeystore(other, "correct horse")
-	require.ErrorContains(t, err, "is not a key file of version 3")
-	_, err = OpenKeystore(filepath.Join(dir, "none"), "x")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, errorOf(OpenKeystore(other, "correct horse")), "is not a key file of version 3")
+	require.ErrorIs(t, errorOf(OpenKeystore(filepath.Join(dir, "none"), "x")), os.ErrNotExist)
 }

@@ -21,13 +21,11 @@ import (
 // and transactions that move nothing, in blocks between which much else happens.
 func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	p := proxyTo(t, r.anvil.URL)
-	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	p, c := r.openProxied()
 	from := r.height() + 1
 	var want []treasury.Outflow
 	for nonce, currency := range []money.PayoutCurrency{money.USDC, money.ETH, money.USDT} {
-		v := r.signed(c, currency, "20", uint64(nonce))
-		require.NoError(t, c.Send(t.Context(), v))
+		v := r.sent(c, currency, "20", uint64(nonce))
 		r.mine(7)
 		want = append(want, treasury.Outflow{TxHash: v.TxHash, Slot: treasury.NumberSlot(uint64(nonce)),
 			Destination: v.Outputs[0].Destination, Amount: v.Outputs[0].Amount, Cost: r.sees(c, treasury.TransferStateConfirmed, v).Cost,
@@ -35,8 +33,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	}
 	approve := encodeCall("approve(address,uint256)", r.anvil.Accounts[0], big.NewInt(5))
 	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
-	hash, err := r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve})
-	require.NoError(t, err)
+	hash := must(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve}))(t)
 	r.mine(1)
 	want = append(want, treasury.Outflow{TxHash: hash, Slot: treasury.NumberSlot(3), Destination: r.market.USDC.Hex(),
 		Amount: money.MustCrypto("0", money.ETH), Height: from + 21})
@@ -44,8 +41,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	r.invoke("USDC", r.market.USDC, "transferFrom", r.key.account, thief, big.NewInt(5))
 	r.mine(2)
 
-	out, err := c.Outflows(t.Context(), from, anyBlock)
-	require.NoError(t, err)
+	out := r.outflows(c, from)
 	require.Len(t, out.All, 5)
 	require.True(t, out.All[3].Cost.Known())
 	want[3].Cost = out.All[3].Cost
@@ -56,15 +52,13 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	require.Equal(t, from+23, out.Next)
 	read := p.count("eth_getBlockByNumber")
 
-	next, err := c.Outflows(t.Context(), out.Next, anyBlock)
-	require.NoError(t, err)
+	next := r.outflows(c, out.Next)
 	require.Equal(t, treasury.Outflows{Next: out.Next}, next, "nothing new is final")
 	require.Less(t, read, 60)
 
 	// A node that forgot the old states is read block by block.
 	p.tell(pruned)
-	again, err := c.Outflows(t.Context(), from, anyBlock)
-	require.NoError(t, err)
+	again := r.outflows(c, from)
 	require.Equal(t, out, again)
 }
 
@@ -82,8 +76,7 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 		Data: encodeCall("transfer(address,uint256)", to, new(big.Int))})
 	require.NoError(t, err)
 	r.mine(3)
-	out, err := c.Outflows(t.Context(), 0, anyBlock)
-	require.NoError(t, err)
+	out := r.outflows(c, 0)
 	require.Len(t, out.All, 1)
 	require.Equal(t, []any{hash, money.ETH, r.market.USDC.Hex(), "0.000000000000000000"},
 		[]any{out.All[0].TxHash, out.All[0].Amount.Currency(), out.All[0].Destination, out.All[0].Amount.String()})
@@ -98,8 +91,7 @@ func TestOutflows_LogsThatOthersWriteAreNone(t *testing.T) {
 	r.invoke("Payee", payee, "set", uint8(4), r.market.USDC)
 	hash := r.use(payee, 7)
 	r.mine(3)
-	out, err := c.Outflows(t.Context(), 0, anyBlock)
-	require.NoError(t, err)
+	out := r.outflows(c, 0)
 	require.Len(t, out.All, 1)
 	require.Equal(t, []any{hash, payee.Hex(), "0.000000000000000007"},
 		[]any{out.All[0].TxHash, out.All[0].Destination, out.All[0].Amount.String()})
@@ -109,10 +101,8 @@ func TestOutflows_LogsThatOthersWriteAreNone(t *testing.T) {
 // and everybody can write many.
 func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	p := proxyTo(t, r.anvil.URL)
-	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
-	v := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	p, c := r.openProxied()
+	v := r.sent(c, money.USDC, "20", 0)
 	poisoner := r.deploy("Poisoner")
 	for range 3 {
 		for _, token := range []common.Address{r.market.USDC, r.market.USDT} {
@@ -130,8 +120,7 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	})))
 	var all []treasury.Outflow
 	for from := uint64(0); from <= final; {
-		out, err := c.Outflows(t.Context(), from, anyBlock)
-		require.NoError(t, err)
+		out := r.outflows(c, from)
 		require.Greater(t, out.Next, from)
 		all, from = append(all, out.All...), out.Next
 	}
@@ -139,32 +128,26 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	require.Equal(t, v.TxHash, all[0].TxHash)
 
 	p.tell(on("eth_getLogs", nodeWords("out of order")))
-	_, err := c.Outflows(t.Context(), 0, anyBlock)
-	require.ErrorContains(t, err, "eth_getLogs", "not even one block")
+	require.ErrorContains(t, errorOf(c.Outflows(t.Context(), 0, anyBlock)), "eth_getLogs", "not even one block")
 }
 
 // TestOutflows_ComeInParts: a long absence is caught up with in ranges that a node answers.
 func TestOutflows_ComeInParts(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	p := proxyTo(t, r.anvil.URL)
-	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	p, c := r.openProxied()
 	from := r.height() + 1
 	r.mine(700)
-	v := r.signed(c, money.USDC, "20", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	r.sent(c, money.USDC, "20", 0)
 	r.mine(3)
 
-	first, err := c.Outflows(t.Context(), from, anyBlock)
-	require.NoError(t, err)
+	first := r.outflows(c, from)
 	require.Equal(t, treasury.Outflows{Next: from + 500}, first)
-	second, err := c.Outflows(t.Context(), first.Next, anyBlock)
-	require.NoError(t, err)
+	second := r.outflows(c, first.Next)
 	require.Equal(t, from+701, second.Next)
 	require.Len(t, second.All, 1)
 
 	p.tell(pruned)
-	slow, err := c.Outflows(t.Context(), from, anyBlock)
-	require.NoError(t, err)
+	slow := r.outflows(c, from)
 	require.Equal(t, treasury.Outflows{Next: from + 100}, slow, "every block is read, so they are fewer")
 }
 
@@ -177,23 +160,20 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	authorization, err := types.SignSetCode(r.key.key, types.SetCodeAuthorization{
 		ChainID: *uint256.NewInt(r.anvil.ChainID), Address: r.market.USDC, Nonce: 0})
 	require.NoError(t, err)
-	other, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	other := must(crypto.GenerateKey())(t)
 	sender := crypto.PubkeyToAddress(other.PublicKey)
 	require.NoError(t, r.anvil.SetBalance(t.Context(), sender, big.NewInt(1e18)))
 	tx, err := types.SignNewTx(other, types.LatestSignerForChainID(new(big.Int).SetUint64(r.anvil.ChainID)), &types.SetCodeTx{
 		ChainID: uint256.NewInt(r.anvil.ChainID), GasTipCap: uint256.NewInt(gwei), GasFeeCap: uint256.NewInt(50 * gwei),
 		Gas: 200_000, To: sender, AuthList: []types.SetCodeAuthorization{authorization}})
 	require.NoError(t, err)
-	raw, err := tx.MarshalBinary()
-	require.NoError(t, err)
+	raw := must(tx.MarshalBinary())(t)
 	require.NoError(t, r.anvil.Call(t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(raw)))
 	r.mine(1)
 	height := r.height()
 	r.mine(2)
 
-	out, err := c.Outflows(t.Context(), 0, anyBlock)
-	require.NoError(t, err)
+	out := r.outflows(c, 0)
 	require.Equal(t, []treasury.Outflow{{Slot: treasury.NumberSlot(0), Amount: money.MustCrypto("0", money.ETH), Height: height}}, out.All)
 	r.sees(c, treasury.TransferStateDead, v)
 }
@@ -203,19 +183,16 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	refuser := r.deploy("Payee", uint8(1))
-	terms, err := decodeTerms(r.signed(c, money.ETH, "1", 0).Terms)
-	require.NoError(t, err)
+	terms := must(decodeTerms(r.signed(c, money.ETH, "1", 0).Terms))(t)
 	terms.Estimate, terms.Gas = 100_000, 100_000
-	encoded, err := terms.encode()
-	require.NoError(t, err)
+	encoded := must(terms.encode())(t)
 	v, err := c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(0), Terms: encoded,
 		Outputs: []treasury.TransferOutput{{Destination: refuser.Hex(), Amount: money.MustCrypto("1", money.ETH)}}})
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 	seen := r.sees(c, treasury.TransferStateReverted, v)
-	out, err := c.Outflows(t.Context(), 0, anyBlock)
-	require.NoError(t, err)
+	out := r.outflows(c, 0)
 	require.Equal(t, []treasury.Outflow{{TxHash: v.TxHash, Slot: v.Slot, Destination: refuser.Hex(),
 		Amount: money.MustCrypto("0", money.ETH), Cost: seen.Cost, Height: seen.Height}}, out.All)
 	require.False(t, out.All[0].Moved())
@@ -230,8 +207,6 @@ func TestCallContract_ReadsAPriceFeed(t *testing.T) {
 	require.NoError(t, err, "the second node answers")
 	require.Len(t, answer, 5*wordSize)
 	require.Equal(t, big.NewInt(3200_00000000), new(big.Int).SetBytes(answer[wordSize:2*wordSize]))
-	_, err = c.CallContract(t.Context(), "ETH / USD", nil)
-	require.ErrorContains(t, err, "the contract's address must be 0x")
-	_, err = c.CallContract(t.Context(), r.market.USDC.Hex(), selector("latestRoundData()"))
-	require.Error(t, err)
+	require.ErrorContains(t, errorOf(c.CallContract(t.Context(), "ETH / USD", nil)), "the contract's address must be 0x")
+	require.Error(t, errorOf(c.CallContract(t.Context(), r.market.USDC.Hex(), selector("latestRoundData()"))))
 }

@@ -49,12 +49,10 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 		{money.ETH, refuser.Hex(), checkout.PayoutInvalidAddress},
 		{money.USDC, refuser.Hex(), ""},
 	} {
-		got, err := c.Check(t.Context(), test.currency, test.destination)
-		require.NoError(t, err)
+		got := must(c.Check(t.Context(), test.currency, test.destination))(t)
 		require.Equal(t, test.want, got, "%s to %s", test.currency, test.destination)
 	}
-	_, err := c.Check(t.Context(), money.BTC, r.payee())
-	require.ErrorContains(t, err, "no token is configured for BTC")
+	require.ErrorContains(t, errorOf(c.Check(t.Context(), money.BTC, r.payee())), "no token is configured for BTC")
 }
 
 // TestPlan_SimulatesAsTheChainRunsIt: a contract takes ether in a simulation, where gas is free or the treasury has
@@ -63,10 +61,8 @@ func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	burner := r.deploy("Payee", uint8(3)).Hex()
-	_, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.ETH, burner, "1")}, nil)
-	require.ErrorIs(t, err, treasury.ErrNotTransferable)
-	_, err = c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, burner, "100")}, nil)
-	require.NoError(t, err, "a token asks no payee")
+	require.ErrorIs(t, r.planError(c, request(money.ETH, burner, "1")), treasury.ErrNotTransferable)
+	require.NoError(t, r.planError(c, request(money.USDC, burner, "100")), "a token asks no payee")
 }
 
 // TestPlan_ThePayoutPaysForGasThatWasBurnt: what reverted transfers of the payout cost is taken off it.
@@ -75,16 +71,13 @@ func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 	c := r.open()
 	for currency, more := range map[money.PayoutCurrency]string{money.ETH: "0.01", money.USDC: "32"} {
 		req := request(currency, r.payee(), "40")
-		before, err := c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
-		require.NoError(t, err)
+		before := must(c.Plan(t.Context(), []treasury.TransferRequest{req}, nil))(t)
 		req.Burnt = money.MustCrypto("0.01", money.ETH)
-		after, err := c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
-		require.NoError(t, err)
+		after := must(c.Plan(t.Context(), []treasury.TransferRequest{req}, nil))(t)
 		require.Equal(t, money.MustCrypto(more, currency), after.Fee.Sub(before.Fee))
 		require.Equal(t, req.Gross, after.Outputs[0].Amount.Add(after.Fee))
 		req.Burnt = money.MustCrypto("40", money.ETH)
-		_, err = c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
-		require.ErrorIs(t, err, treasury.ErrTooSmall)
+		require.ErrorIs(t, r.planError(c, req), treasury.ErrTooSmall)
 	}
 }
 
@@ -99,25 +92,20 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 	}{{money.USDC, r.market.USDC}, {money.USDT, r.market.USDT}} {
 		name := string(token.currency)
 		r.invoke(name, token.at, "pause", true)
-		_, err := c.Check(t.Context(), token.currency, r.payee())
-		require.ErrorIs(t, err, treasury.ErrNotTransferable)
-		_, err = c.Plan(t.Context(), []treasury.TransferRequest{request(token.currency, r.payee(), "100")}, nil)
-		require.ErrorContains(t, err, "ethereum: plan po_1")
+		require.ErrorIs(t, errorOf(c.Check(t.Context(), token.currency, r.payee())), treasury.ErrNotTransferable)
+		require.ErrorContains(t, r.planError(c, request(token.currency, r.payee(), "100")), "ethereum: plan po_1")
 		r.invoke(name, token.at, "pause", false)
 
 		r.invoke(name, token.at, "blacklist", r.key.account, true)
-		_, err = c.Check(t.Context(), token.currency, r.payee())
-		require.ErrorIs(t, err, treasury.ErrNotTransferable)
+		require.ErrorIs(t, errorOf(c.Check(t.Context(), token.currency, r.payee())), treasury.ErrNotTransferable)
 		r.invoke(name, token.at, "blacklist", r.key.account, false)
 	}
 
 	poor := r.open(func(o *Options) { o.Treasury, o.Signer = "0x00000000000000000000000000000000000F00D5", nil })
 	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
-		got, err := poor.Check(t.Context(), currency, r.payee())
-		require.NoError(t, err)
+		got := must(poor.Check(t.Context(), currency, r.payee()))(t)
 		require.Empty(t, got)
-		_, err = poor.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "100")}, nil)
-		require.ErrorIs(t, err, treasury.ErrFloatTooLow)
+		require.ErrorIs(t, r.planError(poor, request(currency, r.payee(), "100")), treasury.ErrFloatTooLow)
 	}
 }
 
@@ -127,16 +115,13 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
-		require.NoError(t, r.anvil.SetBaseFee(t.Context(), 3*gwei))
-		r.mine(1)
+		r.setBaseFee(3 * gwei)
 		rate := decimal.NewFromInt(3200)
 		if currency == money.ETH {
 			rate = decimal.NewFromInt(1)
 		}
-		plan, err := c.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "50.5")}, nil)
-		require.NoError(t, err)
-		terms, err := decodeTerms(plan.Terms)
-		require.NoError(t, err)
+		plan := must(c.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "50.5")}, nil))(t)
+		terms := must(decodeTerms(plan.Terms))(t)
 		require.Equal(t, big.NewInt(gwei), terms.TipWei) // what anvil suggests
 		require.Equal(t, big.NewInt(7*gwei), terms.CapWei, "2 x 3 + 1")
 		if currency == money.ETH {
@@ -155,8 +140,7 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 
 func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
-	r.mine(1) // the head's base fee is 20 gwei; a plan pays 21 with the tip
+	r.setBaseFee(20 * gwei) // the head's base fee is 20 gwei; a plan pays 21 with the tip
 	plan := func(c *Chain, gross string) (terms, error) {
 		p, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), gross)}, nil)
 		if err != nil {
@@ -166,14 +150,11 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	}
 	// Some 50,000 gas at 21 gwei are 0.00105 ETH, 3.36 USDC: that is 5 % of 67 USDC.
 	c := r.open()
-	_, err := plan(c, "40")
-	require.ErrorIs(t, err, treasury.ErrTooSmall)
-	_, err = plan(c, "0.000001")
-	require.ErrorIs(t, err, treasury.ErrTooSmall, "dust")
-	_, err = plan(c, "100")
-	require.NoError(t, err)
+	require.ErrorIs(t, errorOf(plan(c, "40")), treasury.ErrTooSmall)
+	require.ErrorIs(t, errorOf(plan(c, "0.000001")), treasury.ErrTooSmall, "dust")
+	require.NoError(t, errorOf(plan(c, "100")))
 
-	_, err = plan(r.open(func(o *Options) { o.MaxFeeGwei = 20 }), "100")
+	_, err := plan(r.open(func(o *Options) { o.MaxFeeGwei = 20 }), "100")
 	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
 	require.ErrorContains(t, err, ", the limit is 20.000000000 gwei", "in the unit of the setting")
 	got, err := plan(r.open(func(o *Options) { o.MaxFeeGwei = 30 }), "100")
@@ -185,8 +166,7 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 		"the destination":          request(money.USDC, "nowhere", "10"),
 		"there is no price of ETH": {PayoutID: "po_1", Destination: r.payee(), Gross: money.MustCrypto("10", money.USDT)},
 	} {
-		_, err := c.Plan(t.Context(), []treasury.TransferRequest{req}, nil)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, r.planError(c, req), want)
 	}
 }
 
@@ -195,12 +175,11 @@ func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(50_000000)) // 0.1 %
-	_, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDT, r.payee(), "100")}, nil)
+	err := r.planError(c, request(money.USDT, r.payee(), "100"))
 	require.ErrorIs(t, err, treasury.ErrNotTransferable)
 	require.ErrorContains(t, err, "the destination would receive 9")
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(0)) // at most nothing
-	_, err = c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDT, r.payee(), "100")}, nil)
-	require.NoError(t, err)
+	require.NoError(t, r.planError(c, request(money.USDT, r.payee(), "100")))
 }
 
 // TestPlan_RefusesATokenThatOnlySaysNo: it returns false and moves nothing.
@@ -210,16 +189,14 @@ func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
 	r.invoke("Liar", liar, "mint", r.key.account, big.NewInt(1_000_000_000))
 	c := r.open()
 	c.tokens[money.USDC] = liar
-	_, err := c.Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), "100")}, nil)
-	require.ErrorIs(t, err, treasury.ErrNotTransferable)
-	_, err = c.Check(t.Context(), money.USDC, r.payee())
-	require.ErrorIs(t, err, treasury.ErrNotTransferable)
+	require.ErrorIs(t, r.planError(c, request(money.USDC, r.payee(), "100")), treasury.ErrNotTransferable)
+	require.ErrorIs(t, errorOf(c.Check(t.Context(), money.USDC, r.payee())), treasury.ErrNotTransferable)
 }
 
 func TestPlan_NeedsEtherForTheFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	require.NoError(t, r.anvil.SetBalance(t.Context(), r.key.account, big.NewInt(1000)))
-	_, err := r.open().Plan(t.Context(), []treasury.TransferRequest{request(money.USDC, r.payee(), "100")}, nil)
+	err := r.planError(r.open(), request(money.USDC, r.payee(), "100"))
 	require.ErrorIs(t, err, treasury.ErrFloatTooLow)
 	require.ErrorContains(t, err, "it has 0.000000000000001000 ETH")
 }
@@ -257,31 +234,23 @@ func TestRaise(t *testing.T) {
 // TestBump_HasABudget: a tenth of the payout, or the setting if that is more.
 func TestBump_HasABudget(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	require.NoError(t, r.anvil.SetBaseFee(t.Context(), gwei))
-	r.mine(1)
+	r.setBaseFee(gwei)
 	small := r.open(func(o *Options) { o.StuckFee = "0" })
 	v := r.signed(small, money.USDC, "10", 0) // 1 USDC is 0.0003125 ETH: 5 or 6 gwei for each gas
-	same, err := small.Bump(t.Context(), v)
-	require.NoError(t, err)
+	same := must(small.Bump(t.Context(), v))(t)
 	require.Equal(t, v.Outputs, same.Outputs)
 	require.Equal(t, v.Fee, same.Fee, "the merchant's fee stays")
 
-	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
-	r.mine(1)
-	_, err = small.Bump(t.Context(), v)
-	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
+	r.setBaseFee(20 * gwei)
+	require.ErrorIs(t, errorOf(small.Bump(t.Context(), v)), treasury.ErrFeeTooHigh)
 
 	stuck := r.open() // 0.005 ETH however small it is
-	v, err = stuck.Sign(t.Context(), v.TransferPlan)
-	require.NoError(t, err)
-	_, err = stuck.Bump(t.Context(), v)
-	require.ErrorIs(t, err, treasury.ErrFeeTooHigh, "the budget is the plan's")
+	v = must(stuck.Sign(t.Context(), v.TransferPlan))(t)
+	require.ErrorIs(t, errorOf(stuck.Bump(t.Context(), v)), treasury.ErrFeeTooHigh, "the budget is the plan's")
 
 	other := v
 	other.Outputs[0].Amount = money.MustCrypto("1", money.USDC)
-	_, err = small.Bump(t.Context(), other)
-	require.ErrorContains(t, err, "its signed bytes do something else than its plan")
+	require.ErrorContains(t, errorOf(small.Bump(t.Context(), other)), "its signed bytes do something else than its plan")
 	other.Raw = []byte("x")
-	_, err = small.Bump(t.Context(), other)
-	require.ErrorContains(t, err, "its signed bytes are not a transaction")
+	require.ErrorContains(t, errorOf(small.Bump(t.Context(), other)), "its signed bytes are not a transaction")
 }

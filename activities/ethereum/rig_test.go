@@ -44,10 +44,8 @@ func newRig(t *testing.T, o chains.Options) *rig {
 	t.Helper()
 	t.Parallel()
 	anvil := chains.ForTest(t, o)
-	market, err := anvil.DeployMarket(t.Context())
-	require.NoError(t, err)
-	secret, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	market := must(anvil.DeployMarket(t.Context()))(t)
+	secret := must(crypto.GenerateKey())(t)
 	r := &rig{T: t, anvil: anvil, market: market, key: &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}}
 	r.options = Options{
 		RPCURLs: []string{anvil.URL}, ChainID: anvil.ChainID, Treasury: r.key.account.Hex(),
@@ -74,9 +72,21 @@ func (r *rig) open(change ...func(*Options)) *Chain {
 	for _, c := range change {
 		c(&o)
 	}
-	c, err := Open(r.Context(), o)
-	require.NoError(r, err)
-	return c
+	return must(Open(r.Context(), o))(r)
+}
+
+// openProxied returns a chain that asks its node through a proxy.
+func (r *rig) openProxied() (*proxy, *Chain) {
+	r.Helper()
+	p := proxyTo(r.T, r.anvil.URL)
+	return p, r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+}
+
+// setBaseFee mines a block whose base fee is so many wei.
+func (r *rig) setBaseFee(wei uint64) {
+	r.Helper()
+	require.NoError(r, r.anvil.SetBaseFee(r.Context(), wei))
+	r.mine(1)
 }
 
 func (r *rig) mine(blocks uint64) {
@@ -96,8 +106,7 @@ func (r *rig) invoke(name string, at common.Address, method string, args ...any)
 func (r *rig) deploy(name string, args ...any) common.Address {
 	r.Helper()
 	require.NoError(r, r.anvil.Automine(r.Context(), true))
-	at, err := r.anvil.Deploy(r.Context(), name, args...)
-	require.NoError(r, err)
+	at := must(r.anvil.Deploy(r.Context(), name, args...))(r)
 	require.NoError(r, r.anvil.Automine(r.Context(), false))
 	return at
 }
@@ -122,29 +131,57 @@ func request(currency money.PayoutCurrency, to, gross string) treasury.TransferR
 // signed plans and signs a payout.
 func (r *rig) signed(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
 	r.Helper()
-	plan, err := c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil)
-	require.NoError(r, err)
+	plan := must(c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil))(r)
 	plan.Slot = treasury.NumberSlot(nonce)
-	v, err := c.Sign(r.Context(), plan)
-	require.NoError(r, err)
-	return v
+	return must(c.Sign(r.Context(), plan))(r)
 }
 
 // bumped signs the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	plan, err := c.Bump(r.Context(), last)
-	require.NoError(r, err)
-	v, err := c.Sign(r.Context(), plan)
-	require.NoError(r, err)
+	plan := must(c.Bump(r.Context(), last))(r)
+	return must(c.Sign(r.Context(), plan))(r)
+}
+
+// sent plans, signs and sends a payout.
+func (r *rig) sent(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
+	r.Helper()
+	v := r.signed(c, currency, gross, nonce)
+	require.NoError(r, c.Send(r.Context(), v))
 	return v
+}
+
+// planError returns why a payout cannot be planned.
+func (r *rig) planError(c *Chain, req treasury.TransferRequest) error {
+	return errorOf(c.Plan(r.Context(), []treasury.TransferRequest{req}, nil))
+}
+
+// lookError returns why the state of a version is not known.
+func (r *rig) lookError(c *Chain, v treasury.TransferVersion) error {
+	return errorOf(c.Look(r.Context(), []treasury.TransferVersion{v}))
+}
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }
+
+// outflows returns the outflows of the blocks from one on.
+func (r *rig) outflows(c *Chain, from uint64) treasury.Outflows {
+	r.Helper()
+	return must(c.Outflows(r.Context(), from, anyBlock))(r)
 }
 
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	r.Helper()
-	got, err := c.Look(r.Context(), versions)
-	require.NoError(r, err)
+	got := must(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
 	return got
 }
@@ -153,10 +190,8 @@ func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.T
 func (r *rig) has(currency money.PayoutCurrency, account string) string {
 	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
-	n, err := jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{})
-	require.NoError(r, err)
-	balance, err := reader.balance(r.Context(), n, currency, "latest")
-	require.NoError(r, err)
+	n := must(jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{}))(r)
+	balance := must(reader.balance(r.Context(), n, currency, "latest"))(r)
 	return balance.String()
 }
 
@@ -309,7 +344,5 @@ var null = json.RawMessage("null")
 func (r *rig) use(to common.Address, value int64) string {
 	r.Helper()
 	require.NoError(r, r.anvil.Impersonate(r.Context(), r.key.account))
-	hash, err := r.anvil.Send(r.Context(), chains.Transaction{From: r.key.account, To: &to, Value: big.NewInt(value)})
-	require.NoError(r, err)
-	return hash
+	return must(r.anvil.Send(r.Context(), chains.Transaction{From: r.key.account, To: &to, Value: big.NewInt(value)}))(r)
 }

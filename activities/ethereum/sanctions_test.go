@@ -23,16 +23,13 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.SanctionsOracle, o.RPCURLs = oracle.Hex(), []string{p.URL} })
 	asks := func(c *Chain, destination string) bool {
-		got, err := c.Sanctioned(t.Context(), destination)
-		require.NoError(t, err)
-		return got
+		return must(c.Sanctioned(t.Context(), destination))(t)
 	}
 	require.True(t, asks(c, listed))
 	require.False(t, asks(c, clean))
 	require.False(t, asks(c, "0x1"), "Check refuses it")
 	require.False(t, asks(without, listed), "no oracle is configured")
-	refused, err := c.Check(t.Context(), money.USDC, oracle.Hex())
-	require.NoError(t, err)
+	refused := must(c.Check(t.Context(), money.USDC, oracle.Hex()))(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, refused, "it keeps what it gets")
 
 	for name, answer := range map[string]any{
@@ -40,16 +37,13 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 		"no word": "0x01",
 	} {
 		p.tell(on("eth_call", answer))
-		_, err := c.Sanctioned(t.Context(), clean)
-		require.ErrorIs(t, err, treasury.ErrNotTransferable, name)
+		require.ErrorIs(t, errorOf(c.Sanctioned(t.Context(), clean)), treasury.ErrNotTransferable, name)
 	}
 	p.tell(on("eth_syncing", true))
-	_, err = c.Sanctioned(t.Context(), clean)
-	require.ErrorIs(t, err, jsonrpc.ErrNotReady, "an old answer does not count")
+	require.ErrorIs(t, errorOf(c.Sanctioned(t.Context(), clean)), jsonrpc.ErrNotReady, "an old answer does not count")
 	p.tell(always(nil))
 	r.invoke("SanctionsOracle", oracle, "silence", true)
-	_, err = c.Sanctioned(t.Context(), listed)
-	require.ErrorIs(t, err, treasury.ErrNotTransferable)
+	require.ErrorIs(t, errorOf(c.Sanctioned(t.Context(), listed)), treasury.ErrNotTransferable)
 }
 
 func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {

@@ -30,8 +30,7 @@ var planned = treasury.TransferPlan{
 // offline returns a chain that has a signer and asks no node.
 func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 	t.Helper()
-	secret, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	secret := must(crypto.GenerateKey())(t)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
 	c, err := newChain(Options{
 		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: key.account.Hex(), Signer: s(key),
@@ -45,10 +44,8 @@ func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 func TestSign_GivesTheSameBytesAgain(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	first, err := c.Sign(t.Context(), planned)
-	require.NoError(t, err)
-	again, err := c.Sign(t.Context(), planned)
-	require.NoError(t, err)
+	first := must(c.Sign(t.Context(), planned))(t)
+	again := must(c.Sign(t.Context(), planned))(t)
 	require.Equal(t, first, again)
 
 	tx := new(types.Transaction)
@@ -102,8 +99,7 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 		"access list": func(tx *types.DynamicFeeTx) { tx.AccessList = types.AccessList{{Address: stranger}} },
 	} {
 		c := offline(t, func(k *Keystore) Signer { return changing{k, change} })
-		_, err := c.Sign(t.Context(), planned)
-		require.ErrorContains(t, err, "it changed the field "+field)
+		require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "it changed the field "+field)
 	}
 
 	c := offline(t, func(k *Keystore) Signer {
@@ -114,18 +110,15 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 			return signed.MarshalBinary()
 		}}
 	})
-	_, err := c.Sign(t.Context(), planned)
-	require.ErrorContains(t, err, "it changed the field type")
+	require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "it changed the field type")
 
 	c = offline(t, func(k *Keystore) Signer {
-		other, err := crypto.GenerateKey()
-		require.NoError(t, err)
+		other := must(crypto.GenerateKey())(t)
 		return answering{k, func(ctx context.Context, tx *types.DynamicFeeTx) ([]byte, error) {
 			return (&Keystore{k.account, other}).Sign(ctx, k.account, tx)
 		}}
 	})
-	_, err = c.Sign(t.Context(), planned)
-	require.ErrorContains(t, err, "its signature is not the treasury's")
+	require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "its signature is not the treasury's")
 }
 
 func TestSign_EndsWhenTheSignerRefuses(t *testing.T) {
@@ -136,12 +129,10 @@ func TestSign_EndsWhenTheSignerRefuses(t *testing.T) {
 		"something else than a transaction": func(context.Context, *types.DynamicFeeTx) ([]byte, error) { return []byte{2, 0xc0}, nil },
 	} {
 		c := offline(t, func(k *Keystore) Signer { return answering{k, answer} })
-		_, err := c.Sign(t.Context(), planned)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), want)
 	}
 	c := offline(t, func(*Keystore) Signer { return nil })
-	_, err := c.Sign(t.Context(), planned)
-	require.ErrorContains(t, err, "this process has no signer")
+	require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "this process has no signer")
 }
 
 func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
@@ -169,8 +160,7 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 		p := planned
 		p.Outputs = slices.Clone(p.Outputs)
 		change(&p)
-		_, err := c.Sign(t.Context(), p)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, errorOf(c.Sign(t.Context(), p)), want)
 	}
 }
 
@@ -179,34 +169,28 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	account := r.anvil.Accounts[3]
 	p := proxyTo(t, r.anvil.URL)
-	remote, err := NewRemoteSigner(p.URL)
-	require.NoError(t, err)
+	remote := must(NewRemoteSigner(p.URL))(t)
 	r.fund(account)
 	c := r.open(func(o *Options) { o.Treasury, o.Signer = account.Hex(), remote })
-	v := r.signed(c, money.USDC, "100", 0)
-	require.NoError(t, c.Send(t.Context(), v))
+	v := r.sent(c, money.USDC, "100", 0)
 	r.mine(3)
 	r.sees(c, treasury.TransferStateConfirmed, v)
 
 	p.tell(on("eth_signTransaction", edit(func(truth json.RawMessage) any {
 		return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers
 	})))
-	got, err := c.Sign(t.Context(), v.TransferPlan)
-	require.NoError(t, err)
+	got := must(c.Sign(t.Context(), v.TransferPlan))(t)
 	require.Equal(t, v.Raw, got.Raw)
 
 	p.tell(always(errors.New("no signature today")))
-	_, err = c.Sign(t.Context(), v.TransferPlan)
-	require.ErrorContains(t, err, "no signature today")
+	require.ErrorContains(t, errorOf(c.Sign(t.Context(), v.TransferPlan)), "no signature today")
 	p.tell(always(""))
-	_, err = c.Sign(t.Context(), v.TransferPlan)
-	require.ErrorContains(t, err, "it returned no signed transaction")
+	require.ErrorContains(t, errorOf(c.Sign(t.Context(), v.TransferPlan)), "it returned no signed transaction")
 }
 
 func TestKeystore_IsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	secret, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	secret := must(crypto.GenerateKey())(t)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
 	for _, text := range []string{fmt.Sprintf("%v", key), fmt.Sprintf("%+v", key), fmt.Sprintf("%#v", key)} {
 		require.Equal(t, "keystore of "+key.account.Hex(), text)

@@ -21,8 +21,7 @@ import (
 // stops nothing, and one that has no time for the question does.
 func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	node, err := url.Parse(r.anvil.URL)
-	require.NoError(t, err)
+	node := must(url.Parse(r.anvil.URL))(t)
 	var status atomic.Int64
 	behind := httputil.NewSingleHostReverseProxy(node)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -39,12 +38,10 @@ func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 	c := r.open(func(o *Options) { o.RPCURLs = []string{server.URL} })
 	for _, unserved := range []int64{400, 403, 404, 405, 501} {
 		status.Store(unserved)
-		_, err := c.Snapshot(t.Context())
-		require.NoError(t, err, "HTTP %d", unserved)
+		require.NoError(t, errorOf(c.Snapshot(t.Context())), "HTTP %d", unserved)
 	}
 	for _, passing := range []int64{429, 500, 503} {
 		status.Store(passing)
-		_, err := c.Snapshot(t.Context())
-		require.ErrorIs(t, err, jsonrpc.ErrNotReady, "HTTP %d", passing)
+		require.ErrorIs(t, errorOf(c.Snapshot(t.Context())), jsonrpc.ErrNotReady, "HTTP %d", passing)
 	}
 }

@@ -150,13 +150,11 @@ var contract = map[string]func(*world){
 	"prepare twice": func(w *world) {
 		w = w.alone()
 		req, reference := w.prepare("visa")
-		again, err := w.network.Prepare(w.Context(), req)
-		require.NoError(w, err)
+		again := must(w.network.Prepare(w.Context(), req))(w)
 		require.Equal(w, reference, again, "within the memory of the network it is the same one")
 		if w.double != nil {
 			require.NoError(w, w.double.ForgetKeys(w.Context()))
-			again, err = w.network.Prepare(w.Context(), req)
-			require.NoError(w, err)
+			again = must(w.network.Prepare(w.Context(), req))(w)
 			require.NotEqual(w, reference, again)
 			require.Equal(w, checkout.OutcomeUntried, w.payment(again).Outcome)
 		}
@@ -179,8 +177,7 @@ var contract = map[string]func(*world){
 		} {
 			changed := req
 			change(&changed)
-			_, err := w.network.Confirm(w.Context(), reference, 1, changed)
-			require.ErrorContains(w, err, what)
+			require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), reference, 1, changed)), what)
 		}
 		require.Equal(w, 0, w.charges(reference))
 
@@ -189,37 +186,29 @@ var contract = map[string]func(*world){
 			Metadata: map[string]string{"transaction_id": req.TransactionID, "session_id": req.SessionID},
 		})
 		require.NoError(w, err)
-		_, err = w.network.Confirm(w.Context(), foreign.ID, 1, req)
-		require.ErrorContains(w, err, "confirmation method is not manual")
-		_, err = w.network.Payment(w.Context(), foreign.ID)
-		require.ErrorContains(w, err, "confirmation method is not manual")
+		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), foreign.ID, 1, req)), "confirmation method is not manual")
+		require.ErrorContains(w, errorOf(w.network.Payment(w.Context(), foreign.ID)), "confirmation method is not manual")
 	},
 	"an intent that nobody knows": func(w *world) {
 		req := w.newRequest("visa")
 		for _, reference := range []string{"pi_3NobodyMadeThisOne", "", "txn_1", "pi_1/confirm", "pi_1?expand=x"} {
-			_, err := w.network.Confirm(w.Context(), reference, 1, req)
-			require.Error(w, err, reference)
-			_, err = w.network.Payment(w.Context(), reference)
-			require.Error(w, err, reference)
-			_, err = w.network.Cancel(w.Context(), reference, checkout.FailureProcessingError)
-			require.Error(w, err, reference)
-			_, err = w.network.Refund(w.Context(), reference, "re_1")
-			require.Error(w, err, reference)
+			require.Error(w, errorOf(w.network.Confirm(w.Context(), reference, 1, req)), reference)
+			require.Error(w, errorOf(w.network.Payment(w.Context(), reference)), reference)
+			require.Error(w, errorOf(w.network.Cancel(w.Context(), reference, checkout.FailureProcessingError)), reference)
+			require.Error(w, errorOf(w.network.Refund(w.Context(), reference, "re_1")), reference)
 		}
 	},
 	"an amount below the network's minimum": func(w *world) {
 		req := w.newRequest("visa")
 		req.Amount = 10
-		_, err := w.network.Prepare(w.Context(), req)
-		require.ErrorContains(w, err, "amount_too_small")
+		require.ErrorContains(w, errorOf(w.network.Prepare(w.Context(), req)), "amount_too_small")
 	},
 	// The client secret is in the address bar of a customer who returns from the bank, and the publishable key is in
 	// every page. Both together must not confirm the payment.
 	"a browser cannot confirm": func(w *world) {
 		key := w.publishableKey()
 		req, reference := w.prepare("visa")
-		i, err := w.api.V1PaymentIntents.Retrieve(w.Context(), reference, nil)
-		require.NoError(w, err)
+		i := must(w.api.V1PaymentIntents.Retrieve(w.Context(), reference, nil))(w)
 		form := url.Values{
 			"confirmation_token": {req.Token}, "client_secret": {i.ClientSecret}, "return_url": {"https://pay.example/"},
 		}
@@ -228,8 +217,7 @@ var contract = map[string]func(*world){
 		require.NoError(w, err)
 		request.Header.Set("Authorization", "Bearer "+key)
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(w, err)
+		response := must(http.DefaultClient.Do(request))(w)
 		require.NoError(w, response.Body.Close())
 		require.GreaterOrEqual(w, response.StatusCode, 400)
 		require.Equal(w, checkout.OutcomeUntried, w.payment(reference).Outcome)
@@ -344,8 +332,7 @@ var contract = map[string]func(*world){
 		req, reference = w.prepare("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultLost, Match: reference + "/confirm", Count: often})
 		w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: "GET /v1/payment_intents/" + reference, Count: 1})
-		_, err := w.network.Confirm(w.Context(), reference, 1, req)
-		require.Error(w, err)
+		require.Error(w, errorOf(w.network.Confirm(w.Context(), reference, 1, req)))
 		require.Equal(w, checkout.OutcomeUntried, w.payment(reference).Outcome, "it was not sent")
 		require.NoError(w, w.double.Plan(acquirer.Fault{
 			Kind: acquirer.FaultSlow, Match: "GET /v1/payment_intents/" + reference, Count: 1, Delay: 50,
@@ -358,13 +345,10 @@ var contract = map[string]func(*world){
 		w = w.alone()
 		req := w.newRequest("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultLost, Match: "POST /v1/payment_intents", Count: often})
-		_, err := w.network.Prepare(w.Context(), req)
-		require.Error(w, err)
+		require.Error(w, errorOf(w.network.Prepare(w.Context(), req)))
 		w.double.Clear()
-		reference, err := w.network.Prepare(w.Context(), req)
-		require.NoError(w, err)
-		facts, err := w.double.Facts(w.Context())
-		require.NoError(w, err)
+		reference := must(w.network.Prepare(w.Context(), req))(w)
+		facts := must(w.double.Facts(w.Context()))(w)
 		require.Equal(w, []acquirer.IntentFact{{
 			ID: reference, TransactionID: req.TransactionID, Status: "requires_payment_method", Amount: 1050, Currency: "eur",
 		}}, facts.Intents)
@@ -406,8 +390,7 @@ var contract = map[string]func(*world){
 		w.needDouble()
 		w.atBank(w.confirm(reference, 1, req).ActionURL, "confirm")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: reference + "/confirm", Count: 1})
-		_, err := w.network.Confirm(w.Context(), reference, 2, req)
-		require.ErrorContains(w, err, "the confirmation has not taken place")
+		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), reference, 2, req)), "the confirmation has not taken place")
 		require.Equal(w, checkout.OutcomeAgreed, w.payment(reference).Outcome)
 		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 3, req).Outcome)
 		require.Equal(w, 1, w.charges(reference))
@@ -415,8 +398,7 @@ var contract = map[string]func(*world){
 	"too many requests": func(w *world) {
 		req, reference := w.prepare("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultTooMany, Match: reference + "/confirm", Count: 1})
-		_, err := w.network.Confirm(w.Context(), reference, 1, req)
-		require.ErrorContains(w, err, "Stripe answered 429, code rate_limit, request req_")
+		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), reference, 1, req)), "Stripe answered 429, code rate_limit, request req_")
 		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 2, req).Outcome)
 	},
 	"forgotten keys": func(w *world) {
@@ -477,13 +459,11 @@ var contract = map[string]func(*world){
 				require.Equal(w, money.Amount(1050), got.Cost.Gross)
 			}
 			require.True(w, got.Cost.AvailableAt.After(got.CreatedAt), "%v", got.Cost.AvailableAt)
-			alone, err := w.network.Charged(w.Context(), reference)
-			require.NoError(w, err)
+			alone := must(w.network.Charged(w.Context(), reference))(w)
 			require.Equal(w, got, alone)
 		}
 		require.True(w, found)
-		_, err := w.network.Charged(w.Context(), "pi_unknown")
-		require.ErrorIs(w, err, checkout.ErrNotFound)
+		require.ErrorIs(w, errorOf(w.network.Charged(w.Context(), "pi_unknown")), checkout.ErrNotFound)
 	},
 	"movements of the balance are listed": func(w *world) {
 		since := time.Now().Add(-time.Minute)

@@ -127,16 +127,13 @@ func (w *world) newRequest(card string) checkout.ChargeRequest {
 func (w *world) prepare(card string) (checkout.ChargeRequest, string) {
 	w.Helper()
 	req := w.newRequest(card)
-	reference, err := w.network.Prepare(w.Context(), req)
-	require.NoError(w, err)
+	reference := must(w.network.Prepare(w.Context(), req))(w)
 	return req, reference
 }
 
 func (w *world) confirm(reference string, number int, req checkout.ChargeRequest) checkout.ChargeResult {
 	w.Helper()
-	got, err := w.network.Confirm(w.Context(), reference, number, req)
-	require.NoError(w, err)
-	return got
+	return must(w.network.Confirm(w.Context(), reference, number, req))(w)
 }
 
 // paid makes a payment with a card that is charged at once.
@@ -149,23 +146,17 @@ func (w *world) paid(card string) (checkout.ChargeRequest, string) {
 
 func (w *world) refund(reference, id string) checkout.RefundResult {
 	w.Helper()
-	got, err := w.network.Refund(w.Context(), reference, id)
-	require.NoError(w, err)
-	return got
+	return must(w.network.Refund(w.Context(), reference, id))(w)
 }
 
 func (w *world) payment(reference string) checkout.ChargeResult {
 	w.Helper()
-	got, err := w.network.Payment(w.Context(), reference)
-	require.NoError(w, err)
-	return got
+	return must(w.network.Payment(w.Context(), reference))(w)
 }
 
 func (w *world) cancel(reference string, reason checkout.FailureCode) checkout.ChargeResult {
 	w.Helper()
-	got, err := w.network.Cancel(w.Context(), reference, reason)
-	require.NoError(w, err)
-	return got
+	return must(w.network.Cancel(w.Context(), reference, reason))(w)
 }
 
 // charges returns how often money was taken for the intent.
@@ -195,8 +186,7 @@ func (w *world) atBank(page, answer string) string {
 	w.Helper()
 	w.needDouble() // Stripe's own page needs a browser
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.PostForm(page, url.Values{"answer": {answer}})
-	require.NoError(w, err)
+	response := must(client.PostForm(page, url.Values{"answer": {answer}}))(w)
 	require.NoError(w, response.Body.Close())
 	require.Equal(w, http.StatusSeeOther, response.StatusCode)
 	return response.Header.Get("Location")
@@ -222,3 +212,14 @@ func (w *world) publishableKey() string {
 	}
 	return key
 }
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }

@@ -101,8 +101,7 @@ func TestVerifyEvent_TellsTheIntentOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	const body = `{"id": "evt_2", "type": "charge.dispute.created", "livemode": false, "created": 0,
 		"data": {"object": {"object": "dispute", "id": "du_1", "payment_intent": "pi_1"}}}`
-	got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeTest, []string{webhookSecret})
-	require.NoError(t, err)
+	got := must(stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeTest, []string{webhookSecret}))(t)
 	require.Equal(t, checkout.ModeTest, got.Mode)
 	require.Equal(t, "du_1", got.ObjectID)
 	require.Equal(t, "pi_1", got.Reference)
@@ -127,9 +126,8 @@ func TestEvents_OfTheOtherModeAreRefused(t *testing.T) {
 
 	w := newDouble(t)
 	w.prepare("visa")
-	live, err := stripe.New(stripe.Options{SecretKey: testKey, Mode: checkout.ModeLive, APIURL: w.apiURL, Simulated: true})
-	require.NoError(t, err)
-	_, _, err = live.Events(t.Context(), "", time.Now().Add(-time.Minute))
+	live := must(stripe.New(stripe.Options{SecretKey: testKey, Mode: checkout.ModeLive, APIURL: w.apiURL, Simulated: true}))(t)
+	_, _, err := live.Events(t.Context(), "", time.Now().Add(-time.Minute))
 	require.ErrorContains(t, err, "the report was sent to live mode but belongs to the other mode")
 }
 
@@ -189,8 +187,7 @@ func TestEvents_OfALongTimeKeepTheActivityAlive(t *testing.T) {
 		return len(got), err
 	}
 	env.RegisterActivity(read)
-	value, err := env.ExecuteActivity(read)
-	require.NoError(t, err)
+	value := must(env.ExecuteActivity(read))(t)
 	var events int
 	require.NoError(t, value.Get(&events))
 	require.Equal(t, 1, events, "also behind hours without one")
@@ -209,7 +206,5 @@ func types(events []books.AcquirerEvent) []string {
 func (w *world) mustPrepare(req checkout.ChargeRequest) string {
 	w.Helper()
 	req.TransactionID = checkout.NewID(checkout.PrefixTransaction)
-	reference, err := w.network.Prepare(w.Context(), req)
-	require.NoError(w, err)
-	return reference
+	return must(w.network.Prepare(w.Context(), req))(w)
 }

@@ -169,8 +169,7 @@ func TestCancel_OfAnIntentThatWasChargedMeanwhile(t *testing.T) {
 		}
 		fmt.Fprint(w, intent(status))
 	})
-	got, err := network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError)
-	require.NoError(t, err)
+	got := must(network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError))(t)
 	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
 	require.Empty(t, got.Failure)
 }
@@ -187,8 +186,7 @@ func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
 		}
 		fmt.Fprint(w, intent(`"status": "requires_confirmation"`))
 	})
-	_, err := network.Confirm(t.Context(), "pi_1", 2, ours)
-	require.ErrorIs(t, err, stripe.ErrNotConfirmed)
+	require.ErrorIs(t, errorOf(network.Confirm(t.Context(), "pi_1", 2, ours)), stripe.ErrNotConfirmed)
 }
 
 // TestErrors_HoldNoSecret goes through everything that Stripe or the way to it can answer.
@@ -245,16 +243,13 @@ func TestPrepare_TellsARefusalFromANetworkThatIsAway(t *testing.T) {
 
 // TestErrors_NothingIsPrinted: the SDK would print answers, which hold client secrets.
 func TestErrors_NothingIsPrinted(t *testing.T) { //nolint:paralleltest // it looks at what the process prints
-	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
-	require.NoError(t, err)
+	said := must(os.Create(filepath.Join(t.TempDir(), "said")))(t)
 	out, errors := os.Stdout, os.Stderr
 	defer func() { os.Stdout, os.Stderr = out, errors }()
 	os.Stdout, os.Stderr = said, said
 	network := imitate(t, refuse(http.StatusBadRequest, `{"error": {"message": "pi_1_secret_x"}}`))
-	_, err = network.Payment(t.Context(), "pi_1")
-	require.Error(t, err)
-	text, err := os.ReadFile(said.Name())
-	require.NoError(t, err)
+	require.Error(t, errorOf(network.Payment(t.Context(), "pi_1")))
+	text := must(os.ReadFile(said.Name()))(t)
 	require.Empty(t, string(text))
 }
 
@@ -288,15 +283,13 @@ func TestConfirm_SendsWhatTheDesignSays(t *testing.T) {
 	})
 	req := ours
 	req.ReturnURL = "https://pay.example/return"
-	_, err := network.Confirm(t.Context(), "pi_1", 7, req)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(network.Confirm(t.Context(), "pi_1", 7, req)))
 	require.Equal(t, "txn_1:confirm:7", key)
 	require.Equal(t, "confirmation_token=ctoken_1&expand%5B0%5D=latest_charge&expand%5B1%5D=payment_method&"+
 		"return_url=https%3A%2F%2Fpay.example%2Freturn&use_stripe_sdk=false", form)
 
 	status = `"status": "requires_confirmation"`
-	_, err = network.Confirm(t.Context(), "pi_1", 8, req)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(network.Confirm(t.Context(), "pi_1", 8, req)))
 	require.Equal(t, "txn_1:confirm:8", key)
 	require.NotContains(t, form, "ctoken_1", "the bank has agreed to the card that the intent holds")
 }
@@ -310,8 +303,7 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		form, key = r.PostForm.Encode(), r.Header.Get("Idempotency-Key")
 		fmt.Fprint(w, answer)
 	})
-	reference, err := network.Prepare(t.Context(), ours)
-	require.NoError(t, err)
+	reference := must(network.Prepare(t.Context(), ours))(t)
 	require.Equal(t, "pi_1", reference)
 	require.Equal(t, "txn_1:create", key)
 	require.Equal(t, "amount=1050&capture_method=automatic&confirmation_method=manual&currency=eur&"+
@@ -324,11 +316,9 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		`"confirmation_method": "automatic"`: "not manual",
 	} {
 		answer = intent(fields)
-		_, err := network.Prepare(t.Context(), ours)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, errorOf(network.Prepare(t.Context(), ours)), want)
 	}
 	inYen := ours
 	inYen.Currency = "JPY"
-	_, err = network.Prepare(t.Context(), inYen)
-	require.ErrorContains(t, err, `currency "JPY" is not charged with Stripe`)
+	require.ErrorContains(t, errorOf(network.Prepare(t.Context(), inYen)), `currency "JPY" is not charged with Stripe`)
 }

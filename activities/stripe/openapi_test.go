@@ -17,7 +17,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 const specURL = "https://stripe.com/spec3.json" // a name: it is not loaded from there
@@ -116,8 +115,7 @@ func check(value any) error {
 // compared returns the address of a proxy. It compares the double's answers with Stripe's document, field by field.
 func compared(t *testing.T, apiURL string) string {
 	t.Helper()
-	to, err := url.Parse(apiURL)
-	require.NoError(t, err)
+	to := must(url.Parse(apiURL))(t)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		ModifyResponse: func(r *http.Response) error {

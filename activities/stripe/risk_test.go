@@ -12,8 +12,7 @@ import (
 // risks asks for the risks of a charge. Their ids differ in each run and are left out.
 func (w *world) risks(reference string) []books.ChargeRisk {
 	w.Helper()
-	got, err := w.network.Risks(w.Context(), reference)
-	require.NoError(w, err)
+	got := must(w.network.Risks(w.Context(), reference))(w)
 	for i := range got {
 		require.NotEmpty(w, got[i].ID)
 		got[i].ID = ""
@@ -45,8 +44,7 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 		require.Equal(t, []books.ChargeRisk{dispute, warning}, w.risks(reference))
 	}
 	require.Empty(t, w.risks(other), "the charge of another intent")
-	_, err := w.network.Risks(t.Context(), "../events")
-	require.ErrorContains(t, err, "not the id")
+	require.ErrorContains(t, errorOf(w.network.Risks(t.Context(), "../events")), "not the id")
 }
 
 func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {

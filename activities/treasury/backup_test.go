@@ -35,8 +35,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 
 	// A person fills the gap: the treasury sends nothing to itself.
 	account := f.anvil.Accounts[1]
-	_, err := f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})))
 	f.mine(t, 3)
 	f.sync(t)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered)

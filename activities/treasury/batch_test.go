@@ -68,8 +68,7 @@ func TestBatch_WaitsForOthers(t *testing.T) {
 	require.Equal(t, 2, f.sync(t).Signed, "a transfer is full")
 	require.Zero(t, f.sync(t).Signed)
 
-	_, err := f.Store.Payouts.HoldAwayPayout(t.Context(), left)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Payouts.HoldAwayPayout(t.Context(), left)))
 	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '2 hours' WHERE id = $1`, left.ID)
 	require.Equal(t, 1, f.sync(t).Signed, "it waits for others since it was made, not since no node answered")
 }
@@ -160,8 +159,7 @@ func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	f.payouts(t, 3)
 	f.chain.replan = func(plan *treasury.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
-	_, err := f.Sync(t.Context())
-	require.ErrorContains(t, err, "the payouts do not share the fee of the transfer")
+	require.ErrorContains(t, errorOf(f.Sync(t.Context())), "the payouts do not share the fee of the transfer")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
 
@@ -178,8 +176,7 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 		},
 	} {
 		f.chain.replan = forge
-		_, err := f.Sync(t.Context())
-		require.ErrorContains(t, err, wrong)
+		require.ErrorContains(t, errorOf(f.Sync(t.Context())), wrong)
 	}
 	f.chain.replan = nil
 	require.Equal(t, 1, f.sync(t).Bumped)

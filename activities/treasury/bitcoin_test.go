@@ -39,8 +39,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 	ctx := t.Context()
 	require.NoError(t, f.node.OpenWallet(ctx, "treasury"))
 	require.NoError(t, f.node.OpenWallet(ctx, "merchant"))
-	_, err := f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)))
 	f.mine(t, 6)
 	f.market = chains.NewFeeMarket(f.node.URL)
 	t.Cleanup(f.market.Close)
@@ -65,8 +64,7 @@ func (f onBitcoin) process(t *testing.T) *treasurer.Treasury {
 
 func (f onBitcoin) mine(t *testing.T, blocks int) {
 	t.Helper()
-	_, err := f.node.Mine(t.Context(), blocks)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.node.Mine(t.Context(), blocks)))
 }
 
 // paid returns what every transaction that paid the merchant paid it, by transaction.
@@ -93,8 +91,7 @@ func (f onBitcoin) paid(t *testing.T) map[string][]money.Crypto {
 // wallet returns what the treasury has in final blocks.
 func (f onBitcoin) wallet(t *testing.T) money.Crypto {
 	t.Helper()
-	s, err := f.Chains[money.Bitcoin].Snapshot(t.Context())
-	require.NoError(t, err)
+	s := must(f.Chains[money.Bitcoin].Snapshot(t.Context()))(t)
 	return s.FinalBalances[money.BTC]
 }
 
@@ -125,8 +122,7 @@ func (f onBitcoin) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
 // signature would be refused. A payout above the float leaves the others alone.
 func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f := newOnBitcoin(t, 1)
-	_, err := f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")))
 	f.mine(t, 6)
 	refs := []checkout.Ref{f.payout(t, f.owner, 6_500_000, money.BTC)}
 	for range 4 {
@@ -134,8 +130,7 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	}
 	f.Limits.Payout = 20_000_000
 	above := f.payout(t, f.owner, 10_000_000, money.BTC)
-	_, err = f.Transfer(t.Context(), refs[4])
-	require.ErrorIs(t, err, treasurer.ErrNotTaken, "a round signs it, with others")
+	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), refs[4])), treasurer.ErrNotTaken, "a round signs it, with others")
 	require.Equal(t, 5, f.sync(t).Signed)
 	require.Equal(t, checkout.HoldFloat, f.read(t, above).Hold)
 	require.Greater(t, f.query(t, `SELECT count(*) FROM transfer_slot`), int64(5))
@@ -152,8 +147,7 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f.mine(t, 6)
 	f.sync(t)
 
-	_, err = f.node.Fund(t.Context(), "treasury", "2")
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.node.Fund(t.Context(), "treasury", "2")))
 	f.mine(t, 6)
 	f.Exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, above.ID)
 	require.Equal(t, 1, f.sync(t).Signed)

@@ -17,8 +17,7 @@ import (
 func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	f := newOnAnvil(t)
 	require.NoError(t, f.anvil.Automine(t.Context(), true))
-	burner, err := f.anvil.Deploy(t.Context(), "Payee", uint8(0))
-	require.NoError(t, err)
+	burner := must(f.anvil.Deploy(t.Context(), "Payee", uint8(0)))(t)
 	require.NoError(t, f.anvil.Automine(t.Context(), false))
 	f.booked(t)
 	owner := f.merchant(t, burner.Hex())

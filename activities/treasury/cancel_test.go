@@ -61,10 +61,8 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 	f.mine(t, 2)
 	require.Equal(t, 1, f.sync(t).Canceled)
 	f.requireCanceled(t, ref)
-	_, err := f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})
-	require.ErrorIs(t, err, checkout.ErrConflict)
-	_, err = f.Store.Treasury.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, errorOf(f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})), checkout.ErrConflict)
+	require.ErrorIs(t, errorOf(f.Store.Treasury.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})), checkout.ErrNotFound)
 }
 
 func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
@@ -103,11 +101,9 @@ func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
 func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) {
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	live, err := f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 1)
-	require.NoError(t, err)
-	plan, err := f.chain.Cancel(t.Context(), live[0].Newest())
-	require.NoError(t, err)
-	_, _, err = f.Store.Treasury.AddVersion(t.Context(), live[0], plan, nil)
+	live := must(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 1))(t)
+	plan := must(f.chain.Cancel(t.Context(), live[0].Newest()))(t)
+	_, _, err := f.Store.Treasury.AddVersion(t.Context(), live[0], plan, nil)
 	require.ErrorContains(t, err, "the replacement pays something else")
 }
 

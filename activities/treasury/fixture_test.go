@@ -117,10 +117,8 @@ func (f fixture) begin(
 	}
 	id := p.ID
 	require.NoError(t, f.Store.Sessions.CreatePayment(ctx, p))
-	quote, err := (&fakeRates{}).Quote(ctx, money.EUR, to)
-	require.NoError(t, err)
-	_, err = f.Store.Sessions.BeginPayment(ctx, s.Ref, id, quote, id)
-	require.NoError(t, err)
+	quote := must((&fakeRates{}).Quote(ctx, money.EUR, to))(t)
+	require.NoError(t, errorOf(f.Store.Sessions.BeginPayment(ctx, s.Ref, id, quote, id)))
 	return s.Ref, id
 }
 
@@ -161,16 +159,13 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 // end ends a generation of a payout as its run does.
 func (f fixture) end(t *testing.T, ref checkout.Ref, generation int, why checkout.PayoutFailure) {
 	t.Helper()
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)))
 }
 
 // retried begins the next generation of a payout that failed.
 func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	p, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
-	return p
+	return must(f.Store.Payouts.RetryPayout(t.Context(), ref))(t)
 }
 
 // retryError returns why a payout cannot be retried.
@@ -189,19 +184,15 @@ func (f fixture) refundError(t *testing.T, ref checkout.Ref, by ...merchant.Audi
 
 func (f fixture) findings(t *testing.T) []books.Finding {
 	t.Helper()
-	open, err := f.Store.Books.OpenFindings(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
-	return open
+	return must(f.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
 }
 
 // open opens the accounts of a process, as a round does first, and compares them with their chains.
 func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 	t.Helper()
 	for _, chain := range process.Chains {
-		now, err := chain.Snapshot(t.Context())
-		require.NoError(t, err)
-		_, err = process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)
-		require.NoError(t, err)
+		now := must(chain.Snapshot(t.Context()))(t)
+		require.NoError(t, errorOf(process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)))
 	}
 	require.NoError(t, process.Compare(t.Context()))
 }
@@ -209,9 +200,7 @@ func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 // accounts returns the accounts, oldest first.
 func (f fixture) accounts(t *testing.T) []storage.TreasuryAccount {
 	t.Helper()
-	all, err := f.Accounts(t.Context())
-	require.NoError(t, err)
-	return all
+	return must(f.Accounts(t.Context()))(t)
 }
 
 // account returns the only account.
@@ -225,9 +214,7 @@ func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 // transfer orders a payout once more, and returns what became of it.
 func (f fixture) transfer(t *testing.T, ref checkout.Ref) treasury.TransferOutcome {
 	t.Helper()
-	got, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err)
-	return got
+	return must(f.Transfer(t.Context(), ref))(t)
 }
 
 // transferOf returns the transfer that pays a payout.
@@ -241,17 +228,14 @@ func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
 // sync returns the report of a round for the only account.
 func (f fixture) sync(t *testing.T) treasurer.AccountResult {
 	t.Helper()
-	report, err := f.Sync(t.Context())
-	require.NoError(t, err)
+	report := must(f.Sync(t.Context()))(t)
 	require.Len(t, report.Accounts, 1)
 	return report.Accounts[0]
 }
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	p, err := f.Store.Payouts.Payout(t.Context(), ref)
-	require.NoError(t, err)
-	return p
+	return must(f.Store.Payouts.Payout(t.Context(), ref))(t)
 }
 
 // query returns the one value that sql selects.
@@ -263,8 +247,7 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 // ledger returns the balances as "account asset" and smallest units.
 func (f fixture) ledger(t *testing.T) map[string]string {
 	t.Helper()
-	all, err := f.Store.Books.LedgerBalances(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	all := must(f.Store.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
 	balances, sums := map[string]string{}, map[string]*big.Int{}
 	for _, b := range all {
 		balances[b.Account+" "+b.Asset] = b.Amount
@@ -305,3 +288,14 @@ func (f fixture) settle(t *testing.T) {
 	}
 	require.Fail(t, "transfers stay live")
 }
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }

@@ -14,8 +14,7 @@ import (
 // float returns the float of a currency, which the report of the day shows too.
 func (f fixture) float(t *testing.T, currency money.PayoutCurrency) (got storage.Float) {
 	t.Helper()
-	all, err := f.Store.Treasury.Floats(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	all := must(f.Store.Treasury.Floats(t.Context(), checkout.ModeLive))(t)
 	require.Equal(t, f.day(t, 0).Floats, all)
 	for _, one := range all {
 		if one.Balance.Currency() == currency {
@@ -55,7 +54,6 @@ func TestFloats_SayHowLongTheMoneyLasts(t *testing.T) {
 	require.Equal(t, "0.0", f.float(t, money.USDC).DaysLeft(), "more waits than there is")
 	f.Exec(t, `UPDATE transfer SET created_at = now() - interval '8 days'`)
 	require.Equal(t, "–", f.float(t, money.USDC).DaysLeft())
-	test, err := f.Store.Treasury.Floats(t.Context(), checkout.ModeTest)
-	require.NoError(t, err)
+	test := must(f.Store.Treasury.Floats(t.Context(), checkout.ModeTest))(t)
 	require.Empty(t, test)
 }

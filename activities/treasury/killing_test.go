@@ -122,8 +122,7 @@ type killing struct {
 
 func newKilling(t *testing.T, f fixture, seed uint64) *killing {
 	t.Helper()
-	look, err := pgxpool.New(t.Context(), f.URL)
-	require.NoError(t, err)
+	look := must(pgxpool.New(t.Context(), f.URL))(t)
 	t.Cleanup(look.Close)
 	k := &killing{fixture: f, look: look, seed: seed}
 	k.left.Store(1)

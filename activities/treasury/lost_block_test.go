@@ -150,10 +150,8 @@ func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
 func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
 	t.Helper()
-	live, err := f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1)
-	require.NoError(t, err)
-	now, err := f.node.Snapshot(t.Context())
-	require.NoError(t, err)
+	live := must(f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1))(t)
+	now := must(f.node.Snapshot(t.Context()))(t)
 	now.FinalBalances[money.USDC] = money.MustCrypto("1000000", money.USDC)
 	_, ended, err := f.Store.Treasury.EndTransfer(t.Context(), live[0], treasury.TransferSnapshot{State: treasury.TransferStateDead}, now)
 	require.NoError(t, err)
@@ -177,8 +175,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
-	_, err := f.Store.Books.RefundPayout(t.Context(), ref)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Books.RefundPayout(t.Context(), ref)))
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a test"))
 	short := f.requireShortage(t, o, ref)
 	require.Empty(t, f.findings(t))

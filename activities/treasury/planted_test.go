@@ -64,8 +64,7 @@ func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, r
 		},
 	}}}
 	env.RegisterActivity(entries)
-	_, err := env.ExecuteActivity(entries.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})
-	require.NoError(t, err)
+	require.NoError(t, errorOf(env.ExecuteActivity(entries.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})))
 	report = p.day(t, 0)
 	kinds = map[books.FindingKind]string{}
 	for _, f := range report.Findings {

@@ -20,8 +20,7 @@ import (
 // that is zero, to many.
 func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 	t.Helper()
-	poisoner, err := f.anvil.Deploy(t.Context(), "Poisoner")
-	require.NoError(t, err)
+	poisoner := must(f.anvil.Deploy(t.Context(), "Poisoner"))(t)
 	const inOne = 1_000
 	for ; logs > 0; logs -= inOne {
 		require.NoError(t, f.anvil.Invoke(t.Context(), "Poisoner", poisoner, "poison",
@@ -33,8 +32,7 @@ func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 // is asked about it. A round asks the node as often with many such transfers as without any.
 func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	f := newOnAnvil(t)
-	node, err := url.Parse(f.anvil.URL)
-	require.NoError(t, err)
+	node := must(url.Parse(f.anvil.URL))(t)
 	var requests atomic.Int64
 	forward := httputil.NewSingleHostReverseProxy(node)
 	counted := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,8 +59,7 @@ func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
 	first := uint64(0)
-	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, From: &first})
-	require.NoError(t, err)
+	got := must(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, From: &first}))(t)
 	require.Empty(t, got.Found)
 	f.thaw(t)
 	f.confirms(t, waiting)

@@ -43,12 +43,10 @@ func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasurer.Recov
 	rows := `SELECT concat((SELECT count(*) FROM transfer_version), ' ', (SELECT count(*) FROM event), ' ',
 		(SELECT count(*) FROM ledger_entry), ' ', (SELECT next_nonce FROM treasury_account))`
 	before := f.query(t, rows)
-	dry, err := f.Recover(t.Context(), o)
-	require.NoError(t, err)
+	dry := must(f.Recover(t.Context(), o))(t)
 	require.Equal(t, before, f.query(t, rows), "a dry run writes nothing")
 	o.Apply = true
-	got, err := f.Recover(t.Context(), o)
-	require.NoError(t, err)
+	got := must(f.Recover(t.Context(), o))(t)
 	require.Len(t, got.Found, len(dry.Found))
 	for i, r := range got.Found {
 		require.Equal(t, r.Why == "", r.Done)
@@ -62,8 +60,7 @@ func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasurer.Recov
 // requireChain compares the wallets of the ledger with the chain, and requires that nothing is on its way.
 func (f onAnvil) requireChain(t *testing.T) map[string]string {
 	t.Helper()
-	now, err := f.node.Snapshot(t.Context())
-	require.NoError(t, err)
+	now := must(f.node.Snapshot(t.Context()))(t)
 	books := f.ledger(t)
 	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC} {
 		require.Equal(t, now.Balances[currency].Units().String(), books["wallet "+string(currency)])
@@ -161,10 +158,8 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
 	ref, id := f.sent(t)
-	plan, err := f.node.Bump(t.Context(), f.version(t, id, 1))
-	require.NoError(t, err)
-	second, err := f.node.Sign(t.Context(), plan)
-	require.NoError(t, err)
+	plan := must(f.node.Bump(t.Context(), f.version(t, id, 1)))(t)
+	second := must(f.node.Sign(t.Context(), plan))(t)
 	require.NoError(t, f.node.Send(t.Context(), second))
 	f.mine(t, 3)
 	for range 2 {
@@ -188,10 +183,8 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	_, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID})
-	require.ErrorIs(t, err, storage.ErrNotFrozen)
-	_, err = f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: "tre_none"})
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, errorOf(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID})), storage.ErrNotFrozen)
+	require.ErrorIs(t, errorOf(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: "tre_none"})), checkout.ErrNotFound)
 
 	failed := f.payout(t, f.owner, 4_000, money.USDC)
 	restore := f.backup(t)

@@ -32,8 +32,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.Equal(t, checkout.HoldLarge, f.read(t, ref).Hold)
 	f.Limits = generous
 
-	first, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
-	require.NoError(t, err)
+	first := must(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref))
@@ -43,8 +42,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	require.Equal(t, map[string]string{"acquirer:receivable EUR": "0", "revenue:fee EUR": "0", "merchant:payable EUR": "0"}, f.ledger(t))
 
-	again, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
-	require.NoError(t, err)
+	again := must(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	require.Equal(t, first, again, "a repeat changes nothing")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
 
@@ -78,8 +76,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	f.send(t, ref)
 	f.settle(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure)
-	r, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
-	require.NoError(t, err)
+	r := must(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure, "the merchant was told why")
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
@@ -87,8 +84,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 
 	// The card network refuses: the merchant is owed its money again, and may get it.
 	for range 2 {
-		_, err := f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
-		require.NoError(t, err)
+		require.NoError(t, errorOf(f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})))
 	}
 	require.Equal(t, "-9900", f.requireBooked(t)["merchant:payable EUR"])
 	f.retry(t, ref, "0xNew")
@@ -103,30 +99,24 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref := f.usdc(t)
-	r, err := f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded"))
-	require.NoError(t, err)
-	_, err = f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
-	require.NoError(t, err)
+	r := must(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
+	require.NoError(t, errorOf(f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})))
 	f.retried(t, ref)
-	_, err = f.Store.Payouts.HoldPayout(t.Context(), f.read(t, ref), checkout.HoldRisk, time.Hour)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Payouts.HoldPayout(t.Context(), f.read(t, ref), checkout.HoldRisk, time.Hour)))
 	made := checkout.RefundResult{Status: checkout.RefundSucceeded, Reference: "re_1", Amount: r.Amount}
-	_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Books.RecordRefund(t.Context(), r, made)))
 	for range 2 {
 		require.Equal(t, checkout.PayoutNetworkError, f.transfer(t, ref).Failure)
 		require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
 		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
-		_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
-		require.NoError(t, err)
+		require.NoError(t, errorOf(f.Store.Books.RecordRefund(t.Context(), r, made)))
 	}
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed, webhook.PayoutFailed}, f.eventTypes(t, ref))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	made.Status = checkout.RefundFailed // the bank returns it
-	_, err = f.Store.Books.RecordRefund(t.Context(), r, made)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Books.RecordRefund(t.Context(), r, made)))
 	f.retried(t, ref)
 	f.send(t, ref)
 	f.settle(t)

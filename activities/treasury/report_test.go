@@ -24,9 +24,7 @@ func (f fixture) paidBy(t *testing.T, payout checkout.Ref) string {
 func (f fixture) day(t *testing.T, days int) storage.DayReport {
 	t.Helper()
 	from := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, days)
-	got, err := f.Store.Books.DayReport(t.Context(), from)
-	require.NoError(t, err)
-	return got
+	return must(f.Store.Books.DayReport(t.Context(), from))(t)
 }
 
 // today moves everything of the test into one day: midnight may pass while it runs.
@@ -70,8 +68,7 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 			ObjectID: "dp_1", Reference: f.paidBy(t, unknown), CreatedAt: time.Now()})
 		require.NoError(t, err)
 	}
-	_, err := f.Store.Books.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Books.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})))
 	f.today(t)
 
 	got := f.day(t, 0)

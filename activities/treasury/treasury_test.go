@@ -58,8 +58,7 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 		require.Equal(t, treasury.TransferOutcome{Generation: 1}, f.transfer(t, ref))
 	}
 	f.chain.mine(1)
-	_, err := f.Transfer(t.Context(), ref)
-	require.NoError(t, err, "the nonce is too low because it was mined")
+	require.NoError(t, errorOf(f.Transfer(t.Context(), ref)), "the nonce is too low because it was mined")
 	require.Len(t, sent, 4)
 	require.Len(t, slices.Compact(sent), 1)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
@@ -69,8 +68,7 @@ func TestTransfer_IsNotSentUntilANodeHasIt(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
-	_, err := f.Transfer(t.Context(), ref)
-	require.ErrorIs(t, err, treasurer.ErrNotTaken)
+	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), ref)), treasurer.ErrNotTaken)
 	f.chain.refuse = nil
 	require.Equal(t, 1, f.sync(t).Resent, "the round sends it, although no run asks for it")
 	require.Equal(t, 0, f.sync(t).Resent)
@@ -143,8 +141,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			require.NotNil(t, p.NextActionAt)
 			require.Equal(t, checkout.PayoutPending, p.Status)
 			require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`), "nothing was signed")
-			late, err := f.Store.Installation.Overdue(t.Context(), 0, "", 10)
-			require.NoError(t, err)
+			late := must(f.Store.Installation.Overdue(t.Context(), 0, "", 10))(t)
 			require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
 
 			c.mend(&f)
@@ -172,8 +169,7 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 		f := newSerialFixture(t)
 		f.chain.forge = change
 		ref := f.usdc(t)
-		_, err := f.Transfer(t.Context(), ref)
-		require.ErrorContains(t, err, "is not the planned one", name)
+		require.ErrorContains(t, errorOf(f.Transfer(t.Context(), ref)), "is not the planned one", name)
 		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_version`), name)
 		f.chain.forge = nil
 		f.send(t, ref)
@@ -219,13 +215,10 @@ func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Mode = checkout.ModeTest
-	_, err := f.Transfer(t.Context(), ref)
-	require.ErrorIs(t, err, treasurer.ErrNoChain)
+	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), ref)), treasurer.ErrNoChain)
 	f.Mode, f.Chains = checkout.ModeLive, nil
-	_, err = f.Transfer(t.Context(), ref)
-	require.ErrorIs(t, err, treasurer.ErrNoChain)
-	_, err = f.Transfer(t.Context(), f.owner.Ref("po_none"))
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), ref)), treasurer.ErrNoChain)
+	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), f.owner.Ref("po_none"))), checkout.ErrNotFound)
 }
 
 func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
@@ -266,12 +259,11 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	before, err := f.Store.Payouts.PayoutToSend(t.Context(), ref)
-	require.NoError(t, err)
+	before := must(f.Store.Payouts.PayoutToSend(t.Context(), ref))(t)
 	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	f.retried(t, ref)
 
-	_, err = f.Treasury.Transfer(t.Context(), before)
+	_, err := f.Treasury.Transfer(t.Context(), before)
 
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
@@ -293,11 +285,9 @@ func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")
-	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
+	require.ErrorIs(t, errorOf(f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")), checkout.ErrConflict, "nothing was signed")
 	_ = f.transfer(t, ref)
-	_, err = f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
-	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.ErrorIs(t, errorOf(f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)), checkout.ErrTransferStands)
 	f.end(t, ref, 1, "")
 }
 
@@ -305,8 +295,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
 	t.Helper()
 	p := f.read(t, ref)
-	events, err := f.Store.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100})
-	require.NoError(t, err)
+	events := must(f.Store.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100}))(t)
 	for _, e := range slices.Backward(events) {
 		if e.SubjectID == ref.ID {
 			types = append(types, e.Type)
@@ -323,11 +312,9 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	_ = f.transfer(t, signed)
 	for _, ref := range []checkout.Ref{sent, signed} {
 		late := checkout.Payout{Ref: ref, Generation: 1}
-		held, err := f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0)
-		require.NoError(t, err)
+		held := must(f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0))(t)
 		require.Zero(t, held)
-		refused, err := f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress)
-		require.NoError(t, err)
+		refused := must(f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress))(t)
 		require.Zero(t, refused)
 		p := f.read(t, ref)
 		require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
@@ -346,8 +333,7 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 		require.Equal(t, true, f.due(t, p))
 	}
 	f.send(t, ref)
-	_, err := f.Store.Payouts.RefusePayout(t.Context(), f.read(t, retried), checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, retried), checkout.PayoutInvalidAddress)))
 	f.end(t, retried, 1, checkout.PayoutInvalidAddress)
 	f.retried(t, retried)
 	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 2}, f.transfer(t, retried))
@@ -358,11 +344,9 @@ func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)
 	ref, id, store := f.usdc(t), f.account(t).ID, f.Open(t, 4)
-	locks, err := pgx.Connect(t.Context(), f.URL)
-	require.NoError(t, err)
+	locks := must(pgx.Connect(t.Context(), f.URL))(t)
 	defer func() { _ = locks.Close(context.Background()) }()
-	_, err = locks.Exec(t.Context(), `BEGIN; SELECT FROM treasury_account FOR UPDATE`)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(locks.Exec(t.Context(), `BEGIN; SELECT FROM treasury_account FOR UPDATE`)))
 
 	var waiting errgroup.Group
 	for range 8 {
@@ -379,8 +363,7 @@ func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 	require.ErrorIs(t, store.Treasury.Freeze(canceled, id, "a drill"), context.DeadlineExceeded)
 	require.LessOrEqual(t, f.query(t, `
 		SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`), int64(2))
-	_, err = locks.Exec(t.Context(), `ROLLBACK`)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(locks.Exec(t.Context(), `ROLLBACK`)))
 	_ = waiting.Wait() // one freezes, and the others learn that, or have waited for too long
 	require.NotNil(t, f.account(t).FrozenAt)
 }
