@@ -18,18 +18,14 @@ func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, 
 	if err != nil {
 		return 0, asFinal(ctx, err, "")
 	}
-	return of.lookAtCharges(ctx)
-}
-
-func (b book) lookAtCharges(ctx context.Context) (int, error) {
 	n := 0
 	page := func(after string) ([]storage.ChargeLook, error) {
-		return b.Store.ChargesToLook(ctx, b.mode, after, looksPage)
+		return of.Store.ChargesToLook(ctx, of.mode, after, looksPage)
 	}
 	reference := func(l storage.ChargeLook) string { return l.Reference }
-	err := eachRow(ctx, page, reference, func(l storage.ChargeLook) error {
+	err = eachRow(ctx, page, reference, func(l storage.ChargeLook) error {
 		n++
-		return b.recordRisks(ctx, l)
+		return of.recordRisks(ctx, l)
 	})
 	return n, asFinal(ctx, err, "")
 }

@@ -281,6 +281,9 @@ func (b book) bookOne(ctx context.Context, result *ReconcileChargesResult, refer
 // judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
 // without a completed session.
 func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books.Finding, error) {
+	finding := func(kind books.FindingKind, format string, args ...any) *books.Finding {
+		return &books.Finding{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+	}
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
 	if err == nil && !match.Deciding && !match.Booked && c.Cost.Valid() {
@@ -295,40 +298,29 @@ func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books
 		return nil, nil
 	case unknown:
 		// After the restore of an old backup, a paid session looks like this. A person decides.
-		return &books.Finding{
-			Kind: books.FindingChargeUnknown,
-			Detail: fmt.Sprintf("%s %s were charged for %s, which is not in the database. Nothing is refunded by itself.",
-				c.Amount, c.Currency, c.TransactionID),
-		}, nil
+		return finding(books.FindingChargeUnknown,
+			"%s %s were charged for %s, which is not in the database. Nothing is refunded by itself.",
+			c.Amount, c.Currency, c.TransactionID), nil
 	case !match.Paid:
 		refund := books.Refund{
 			Mode: b.mode, Reference: c.Reference, TransactionID: match.TransactionID,
 			Reason: books.RefundUnmatched, Amount: c.Amount - c.Refunded,
 		}
-		return &books.Finding{
-			Kind: books.FindingChargeUnmatched,
-			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.",
-				c.Amount, c.Currency, c.TransactionID),
-		}, b.Store.CreateRefund(ctx, refund)
+		return finding(books.FindingChargeUnmatched,
+			"%s %s were charged for %s without a completed session; they are refunded.",
+			c.Amount, c.Currency, c.TransactionID), b.Store.CreateRefund(ctx, refund)
 	case c.Amount != match.Amount || c.Currency != match.Currency:
-		return &books.Finding{
-			Kind: books.FindingChargeDiffers,
-			Detail: fmt.Sprintf("%s is for %s %s, and the card network charged %s %s.",
-				match.TransactionID, match.Amount, match.Currency, c.Amount, c.Currency),
-		}, nil
+		return finding(books.FindingChargeDiffers, "%s is for %s %s, and the card network charged %s %s.",
+			match.TransactionID, match.Amount, match.Currency, c.Amount, c.Currency), nil
 	case c.Cost != nil && !c.Cost.Valid(): // one odd charge must not stop the comparison of the others
-		return &books.Finding{
-			Kind: books.FindingChargeDiffers,
-			Detail: fmt.Sprintf("The card network booked %s of %s %s as the cost of %s, which cannot be.",
-				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency, match.TransactionID),
-		}, nil
+		return finding(books.FindingChargeDiffers,
+			"The card network booked %s of %s %s as the cost of %s, which cannot be.",
+			c.Cost.Cost, c.Cost.Gross, c.Cost.Currency, match.TransactionID), nil
 	case c.Cost != nil && match.Cost != nil && !c.Cost.Is(*match.Cost):
-		return &books.Finding{
-			Kind: books.FindingCostDiffers,
-			Detail: fmt.Sprintf("%s of %s %s are booked as the cost of %s, and the card network has %s of %s %s.",
-				match.Cost.Cost, match.Cost.Gross, match.Cost.Currency, match.TransactionID,
-				c.Cost.Cost, c.Cost.Gross, c.Cost.Currency),
-		}, nil
+		return finding(books.FindingCostDiffers,
+			"%s of %s %s are booked as the cost of %s, and the card network has %s of %s %s.",
+			match.Cost.Cost, match.Cost.Gross, match.Cost.Currency, match.TransactionID,
+			c.Cost.Cost, c.Cost.Gross, c.Cost.Currency), nil
 	}
 	return nil, nil
 }

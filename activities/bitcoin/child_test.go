@@ -59,8 +59,7 @@ func TestBump_AChildThatPaysForBoth(t *testing.T) {
 			r := newRig(t, "1")
 			c := r.open()
 			v := r.sent(c, "0.0015")
-			err := r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: fee})
-			require.NoError(t, err)
+			require.NoError(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: fee}))
 			r.costs("0.00020000")
 			r.mineNothing(17)
 			require.ErrorIs(t, errorOf(c.Bump(t.Context(), v)), treasury.ErrNotStuck)
@@ -87,11 +86,8 @@ func TestCancel_AChildAboveTheBudget(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
 	v := r.sent(c, "0.0015", "0.002")
-	err := r.spends(v, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 70_000})
-	require.NoError(t, err)
-	plan := must(c.Cancel(t.Context(), v))(t)
-	canceled := r.sign(c, plan)
-	require.NoError(t, c.Send(t.Context(), canceled))
+	require.NoError(t, r.spends(v, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 70_000}))
+	canceled := r.canceled(c, v)
 	require.Equal(t, []string{canceled.TxHash}, r.pool())
 	r.mine(6)
 	r.sees(c, treasury.TransferStateCanceled, v, canceled)
@@ -110,19 +106,15 @@ func TestBump_ALargeChildAtALowPrice(t *testing.T) {
 		{Version: restricted, Size: 1_009, Fee: 1_009}:             "> 1000 virtual bytes",
 		{Version: restricted, Size: 98_000, Fee: 98_000}:           "is too big",
 	} {
-		err := r.spends(v, 1, large)
-		require.ErrorContains(t, err, refused, large)
+		require.ErrorContains(t, r.spends(v, 1, large), refused, large)
 	}
-	err := r.spends(v, 1, chains.Child{Version: restricted, Size: 978, Fee: 1_000})
-	require.NoError(t, err)
-	err = r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 500})
-	require.ErrorContains(t, err, "insufficient fee", "it would replace that of the other payee")
+	require.NoError(t, r.spends(v, 1, chains.Child{Version: restricted, Size: 978, Fee: 1_000}))
+	require.ErrorContains(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 500}), "insufficient fee", "it would replace that of the other payee")
 
 	r.mineNothing(9)
 	r.costs("0.00020000")
 	next := r.bumped(c, v)
 	require.Equal(t, "0.00005300", next.MaxCost.String())
-	require.NoError(t, c.Send(t.Context(), next))
 	require.Equal(t, []string{next.TxHash}, r.pool())
 	r.requirePaid(c, v, next)
 }
@@ -169,10 +161,8 @@ func TestSend_APayeeOfTwoTransfers(t *testing.T) {
 	unsigned = "03" + unsigned[2:] // the version
 	var signed struct{ Hex string }
 	r.call(chains.Miner, &signed, "signrawtransactionwithwallet", unsigned)
-	err := r.node.Call(t.Context(), "", nil, "sendrawtransaction", signed.Hex, 0)
-	require.ErrorContains(t, err, "would have too many ancestors")
-	err = r.spends(one, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 1_000})
-	require.ErrorContains(t, err, "script-verify")
+	require.ErrorContains(t, r.node.Call(t.Context(), "", nil, "sendrawtransaction", signed.Hex, 0), "would have too many ancestors")
+	require.ErrorContains(t, r.spends(one, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 1_000}), "script-verify")
 }
 
 // TestBump_ATransferOf1_0_0 has a transaction of version 2. Its next version is of version 3. While a payee holds it with
@@ -181,20 +171,15 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
 	held, free := r.old(c, "0.004", "0.0015"), r.old(c, "0.02")
-	err := r.spends(held, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000})
-	require.NoError(t, err)
+	require.NoError(t, r.spends(held, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000}))
 	r.mineNothing(9)
 	r.costs("0.00020000")
 	require.ErrorIs(t, errorOf(c.Bump(t.Context(), held)), treasury.ErrFeeTooHigh)
-	plan := must(c.Cancel(t.Context(), held))(t)
-	canceled := r.sign(c, plan)
-	require.NoError(t, c.Send(t.Context(), canceled))
+	canceled := r.canceled(c, held)
 
 	next := r.bumped(c, free)
 	require.EqualValues(t, restricted, r.terms(next.TransferPlan).Version)
-	require.NoError(t, c.Send(t.Context(), next))
-	err = r.spends(next, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000})
-	require.ErrorContains(t, err, "cannot spend from version=3 tx")
+	require.ErrorContains(t, r.spends(next, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000}), "cannot spend from version=3 tx")
 	r.requirePaid(c, free, next)
 	r.sees(c, treasury.TransferStateCanceled, held, canceled)
 }
@@ -228,8 +213,7 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 	for _, digits := range []string{hex.EncodeToString(v.Raw), large} {
 		require.NoError(t, miners.Call(t.Context(), "", nil, "sendrawtransaction", digits, 0))
 	}
-	err := r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500})
-	require.NoError(t, err)
+	require.NoError(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500}))
 	r.costs("0.00016000")
 	all, fees := []treasury.TransferVersion{v}, []string(nil)
 	for taken := false; !taken; {
@@ -238,7 +222,7 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 		last := all[len(all)-1]
 		require.ErrorIs(t, errorOf(c.Bump(t.Context(), last)), treasury.ErrNotStuck)
 		r.mineNothing(1)
-		next := r.sentBump(c, last)
+		next := r.bumped(c, last)
 		all, fees = append(all, next), append(fees, next.MaxCost.String())
 		taken = miners.Call(t.Context(), "", nil, "sendrawtransaction", hex.EncodeToString(next.Raw), 0) == nil
 	}

@@ -61,10 +61,9 @@ func TestOpen_AStartingNodeIsNotReady(t *testing.T) {
 	t.Cleanup(server.Close)
 	n := must(dial("node", strings.Replace(server.URL, "//", "//user@", 1), "password", ""))(t)
 	var unknown *jsonrpc.Refusal
-	err := n.Ask(t.Context(), jsonrpc.Ask(nil, "gettransaction", "aa").In(&unknown), jsonrpc.Ask(nil, "getblockcount"))
-	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
+	require.ErrorIs(t, n.Ask(t.Context(), jsonrpc.Ask(nil, "gettransaction", "aa").In(&unknown), jsonrpc.Ask(nil, "getblockcount")), jsonrpc.ErrNotReady)
 	require.Nil(t, unknown)
-	_, err = Open(t.Context(), Options{Network: "regtest", RPCURL: "http://user@" + server.Listener.Addr().String(),
+	_, err := Open(t.Context(), Options{Network: "regtest", RPCURL: "http://user@" + server.Listener.Addr().String(),
 		RPCPassword: "password"})
 	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 }

@@ -128,17 +128,10 @@ func (r *rig) signed(c *Chain, gross ...string) treasury.TransferVersion {
 	return r.sign(c, r.planned(c, gross...))
 }
 
-// bumped signs the next version.
+// bumped signs and sends the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	plan := must(c.Bump(r.Context(), last))(r)
-	return r.sign(c, plan)
-}
-
-// sentBump signs and sends the next version.
-func (r *rig) sentBump(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
-	r.Helper()
-	v := r.bumped(c, last)
+	v := r.sign(c, must(c.Bump(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }
@@ -146,8 +139,7 @@ func (r *rig) sentBump(c *Chain, last treasury.TransferVersion) treasury.Transfe
 // canceled signs and sends a version that pays nobody.
 func (r *rig) canceled(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	plan := must(c.Cancel(r.Context(), last))(r)
-	v := r.sign(c, plan)
+	v := r.sign(c, must(c.Cancel(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }

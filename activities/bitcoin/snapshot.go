@@ -7,24 +7,24 @@ import (
 	"slices"
 
 	"example.com/checkout/activities/jsonrpc"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
 
 // Snapshot implements treasury.Chain. A coin counts as spent as soon as any transaction spends it, final or not.
-func (c *Chain) Snapshot(ctx context.Context) (treasury.AccountSnapshot, error) {
+func (c *Chain) Snapshot(ctx context.Context) (_ treasury.AccountSnapshot, err error) {
+	defer checkout.Wrap(&err, "bitcoin: snapshot")
 	const tries = 3 // a block may come meanwhile
 	for range tries {
-		s, err := c.snapshot(ctx)
-		if err != nil || s != nil {
-			if err != nil {
-				return treasury.AccountSnapshot{}, fmt.Errorf("bitcoin: snapshot: %w", err)
-			}
+		switch s, err := c.snapshot(ctx); {
+		case err != nil:
+			return treasury.AccountSnapshot{}, err
+		case s != nil:
 			return *s, nil
 		}
 	}
-	return treasury.AccountSnapshot{},
-		fmt.Errorf("bitcoin: snapshot: %w: its chain changed all the time", jsonrpc.ErrNotReady)
+	return treasury.AccountSnapshot{}, fmt.Errorf("%w: its chain changed all the time", jsonrpc.ErrNotReady)
 }
 
 // snapshot returns nil when the chain changed meanwhile.

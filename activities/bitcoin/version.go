@@ -3,28 +3,23 @@ package bitcoin
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/btcsuite/btcd/wire"
 
 	"example.com/checkout/activities/jsonrpc"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
 )
 
 // VersionOf implements treasury.Chain. The budget is what the version cost: the budget of the plan is not in the
 // transaction.
-func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
+func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (_ treasury.TransferVersion, err error) {
 	if len(all) == 0 {
-		return treasury.TransferVersion{}, fmt.Errorf("bitcoin: signed: there is no outflow")
+		return treasury.TransferVersion{}, errors.New("bitcoin: there is no outflow")
 	}
-	v, err := c.readVersion(ctx, all)
-	if err != nil {
-		return treasury.TransferVersion{}, fmt.Errorf("bitcoin: transaction %s: %w", all[0].TxHash, err)
-	}
-	return v, nil
-}
-
-func (c *Chain) readVersion(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
+	defer checkout.Wrap(&err, "bitcoin: transaction %s", all[0].TxHash)
 	var got walletTx
 	if err := c.node.Call(ctx, &got, "gettransaction", all[0].TxHash, true); err != nil {
 		return treasury.TransferVersion{}, err

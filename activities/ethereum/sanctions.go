@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/workflows/address"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
 )
 
@@ -19,23 +20,21 @@ var errNoOracle = errors.New("the sanctions oracle gives no answer")
 
 // Sanctioned implements treasury.Chain. It asks the oracle at the latest block of a node that is ready.
 // Check refuses a destination that is no address.
-func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error) {
+func (c *Chain) Sanctioned(ctx context.Context, destination string) (_ bool, err error) {
+	defer checkout.Wrap(&err, "ethereum: sanctions")
 	to, err := address.Ethereum(destination)
 	if c.oracle == nil || err != nil {
 		return false, nil //nolint:nilerr // see above
 	}
 	n, _, err := c.healthy(ctx)
 	if err != nil {
-		return false, fmt.Errorf("ethereum: sanctions: %w", err)
+		return false, err
 	}
 	yes, err := c.askOracle(ctx, n, to)
 	if err != nil && !errors.Is(err, jsonrpc.ErrNotReady) {
 		err = fmt.Errorf("%w: %w", treasury.ErrNotTransferable, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("ethereum: sanctions: %w", err)
-	}
-	return yes, nil
+	return yes, err
 }
 
 // askOracle returns errNoOracle when the contract gives no answer, and jsonrpc.ErrNotReady.

@@ -113,14 +113,20 @@ func (c *Chain) afterPooled(ctx context.Context, n *jsonrpc.Node) (uint64, error
 	return next, nil
 }
 
-// unserved reports whether a node does not serve a method: providers say so in JSON-RPC or by a status of HTTP. That
-// there are too many requests is no such answer.
+// unserved reports whether a node does not serve a method: providers answer so in JSON-RPC, or with an HTTP status. A
+// status that passes, such as that of too many requests, does not count.
 func unserved(err error) bool {
 	var (
 		refused *jsonrpc.Refusal
 		status  jsonrpc.HTTPStatus
 	)
-	passing := []jsonrpc.HTTPStatus{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
-	return errors.As(err, &refused) || errors.As(err, &status) &&
-		(status >= 400 && status < 500 && !slices.Contains(passing, status) || status == http.StatusNotImplemented)
+	switch {
+	case errors.As(err, &refused):
+		return true
+	case !errors.As(err, &status):
+		return false
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status < 500 || status == http.StatusNotImplemented
 }

@@ -10,24 +10,18 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
 )
 
 // VersionOf implements treasury.Chain. What the gas was estimated at follows from the gas. The budget is
 // what the version could cost: the budget of the plan is not in the transaction.
-func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
+func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (_ treasury.TransferVersion, err error) {
 	o := all[0]
+	defer checkout.Wrap(&err, "ethereum: transaction %s", o.TxHash)
 	if len(all) > 1 {
-		return treasury.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, treasury.ErrNotSigned)
+		return treasury.TransferVersion{}, treasury.ErrNotSigned
 	}
-	v, err := c.readVersion(ctx, o)
-	if err != nil {
-		return treasury.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, err)
-	}
-	return v, nil
-}
-
-func (c *Chain) readVersion(ctx context.Context, o treasury.Outflow) (treasury.TransferVersion, error) {
 	plan := treasury.TransferPlan{
 		Slot: o.Slot, Outputs: []treasury.TransferOutput{{Destination: o.Destination, Amount: o.Amount}}}
 	p, err := c.payloadOf(plan)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math/big"
+	"os"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
@@ -299,3 +301,8 @@ func must[T any](got T, err error) func(require.TestingT) T {
 
 // errorOf leaves out the result of a call that must fail, or whose result does not matter.
 func errorOf(_ any, err error) error { return err }
+
+func TestMain(m *testing.M) {
+	pgtemp.RunInParallel()
+	os.Exit(m.Run())
+}
