@@ -22,8 +22,7 @@ type AddressGuard struct {
 	resolver   *net.Resolver
 }
 
-// ErrBlockedAddress: the host resolves to an address that webhooks must not reach. Merchants see
-// this text.
+// ErrBlockedAddress: the host resolves to an address that webhooks must not reach. Merchants see this text.
 var ErrBlockedAddress = errors.New("must not lead to a private, loopback or reserved address")
 
 // wireServer is the metadata service of Azure: it gives a machine its own secrets. It is the only
@@ -62,8 +61,7 @@ func (g *AddressGuard) dialer(mode checkout.Mode) *net.Dialer {
 	return &net.Dialer{Control: g.control(mode), Resolver: g.resolver, Timeout: webhook.ResponseTimeout}
 }
 
-// control returns a net.Dialer.Control. It checks each address just before the dial and fails with
-// ErrBlockedAddress.
+// control returns a net.Dialer.Control. It checks each address just before the dial and fails with ErrBlockedAddress.
 func (g *AddressGuard) control(mode checkout.Mode) func(network, address string, c syscall.RawConn) error {
 	guardian := g.guardian(mode)
 	return func(network, address string, c syscall.RawConn) error {
@@ -89,9 +87,8 @@ func canonicalHost(host string) (string, error) {
 	return webhook.PlainHost(host)
 }
 
-// Check tells a merchant early that deliveries to host would be refused. A name that does not
-// resolve now passes: it may resolve later, and every dial is guarded. It returns ErrBlockedAddress
-// and ErrHostName.
+// Check tells a merchant early that deliveries to host would be refused. A name that does not resolve now passes: it
+// may resolve later, and every dial is guarded. It returns ErrBlockedAddress and ErrHostName.
 func (g *AddressGuard) Check(ctx context.Context, mode checkout.Mode, host string) error {
 	host, err := canonicalHost(host)
 	if err != nil {

@@ -256,8 +256,7 @@ func (w *dialWorld) register(t *testing.T, authority string) error {
 	return w.guard.Check(t.Context(), checkout.ModeTest, u.Hostname())
 }
 
-// post returns connects and the addresses, or why there was no connection. The dial stops just
-// before it would connect.
+// post returns connects and the addresses, or why there was no connection. The dial stops just before it would connect.
 func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []netip.AddrPort) {
 	t.Helper()
 	w.last = nil

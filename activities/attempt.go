@@ -60,9 +60,8 @@ type ContinuedRun struct {
 	By    string `json:"by"`
 }
 
-// runID returns the id of the run of the delivery's log: the id of Temporal's run that began it.
-// After a reset by an operator, the input still names the earlier run in By; the ids differ, so
-// the reset run counts as a new one.
+// runID returns the id of the run of the delivery's log: the id of Temporal's run that began it. After a reset by an
+// operator, the input still names the earlier run in By; the ids differ, so the reset run counts as a new one.
 func (in DeliveryInput) runID(ctx context.Context) string {
 	id := activity.GetInfo(ctx).WorkflowExecution.RunID
 	if in.Continues != nil && in.Continues.By == id {
@@ -95,9 +94,8 @@ func (in SendAttemptInput) visit(turn webhook.Turn) visit {
 	return v
 }
 
-// lane returns the key by which attempts in flight are limited. For a registration, it is the
-// endpoint and the host. For sessions' own URLs, it is the merchant and the host, so that many
-// sessions with one host share one limit.
+// lane returns the key by which attempts in flight are limited. For a registration, it is the endpoint and the host.
+// For sessions' own URLs, it is the merchant and the host, so that many sessions with one host share one limit.
 func (in SendAttemptInput) lane() string {
 	if in.EndpointID == "" {
 		return strings.Join([]string{in.MerchantID, string(in.Mode), in.Host}, " ")

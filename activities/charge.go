@@ -20,8 +20,7 @@ type PaymentInput struct {
 	TransactionID string `json:"transaction_id"`
 }
 
-// PaymentAnswer is the card network's decision. PostgreSQL keeps what the network said about the
-// card.
+// PaymentAnswer is the card network's decision. PostgreSQL keeps what the network said about the card.
 type PaymentAnswer struct {
 	Outcome checkout.PaymentOutcome `json:"outcome"`
 	Failure checkout.FailureCode    `json:"failure,omitempty"`
@@ -29,13 +28,12 @@ type PaymentAnswer struct {
 	Watch bool `json:"watch,omitempty"`
 }
 
-// ChargeCard marks the payment as in flight and charges the card. It charges only once, however
-// often it runs: the exchange rate, the network's name of the charge and the number of the
-// confirmation are stored before the confirmation is sent, and a repeat asks the network first. It
-// fails with SessionNotPending when the session's time is over by PostgreSQL's clock, with
-// PaymentInFlight, whose detail is the id of the other payment, with PaymentNotPossible when there is
-// no exchange rate or the payment could not be paid out, and with PaymentNotFound. After these four,
-// nothing was charged.
+// ChargeCard marks the payment as in flight and charges the card. It charges only once, however often it runs: the
+// exchange rate, the network's name of the charge and the number of the confirmation are stored before the confirmation
+// is sent, and a repeat asks the network first. It fails with SessionNotPending when the session's time is over by
+// PostgreSQL's clock, with PaymentInFlight, whose detail is the id of the other payment, with PaymentNotPossible when
+// there is no exchange rate or the payment could not be paid out, and with PaymentNotFound. After these four, nothing
+// was charged.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	p, err := a.payment(ctx, in)
 	if err != nil {
@@ -184,9 +182,8 @@ func (a *Payments) recordCharge(
 	return PaymentAnswer{Outcome: outcome, Failure: failure, Watch: !outcome.Final() && !by.Tells()}, nil
 }
 
-// ConfirmPayment asks the card network for the outcome of a payment in flight. When the customer's
-// bank has agreed, it charges the card. It does not begin a charge that was never tried: the customer
-// may have gone long ago.
+// ConfirmPayment asks the card network for the outcome of a payment in flight. When the customer's bank has agreed, it
+// charges the card. It does not begin a charge that was never tried: the customer may have gone long ago.
 func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	p, err := a.payment(ctx, in)
 	if err != nil {
@@ -199,9 +196,8 @@ func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (Payment
 	return a.goOn(ctx, in, p, agreed)
 }
 
-// CancelPayment gives up an undecided payment. When the network has charged the card after all, the
-// answer says so, and the payment succeeds although its time is over. It fails with
-// PaymentNotFound.
+// CancelPayment gives up an undecided payment. When the network has charged the card after all, the answer says so, and
+// the payment succeeds although its time is over. It fails with PaymentNotFound.
 func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	c, err := a.charge(ctx, in)
 	if err != nil {
@@ -237,9 +233,8 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 // watchInterval is how often WatchPayment asks the card network.
 const watchInterval = 5 * time.Second
 
-// WatchPayment returns when the card network has news about a payment: a final outcome, or the
-// agreement of the customer's bank. It decides and stores nothing. It runs until its workflow cancels
-// it.
+// WatchPayment returns when the card network has news about a payment: a final outcome, or the agreement of the
+// customer's bank. It decides and stores nothing. It runs until its workflow cancels it.
 func (a *Payments) WatchPayment(ctx context.Context, in PaymentInput) error {
 	p, err := a.payment(ctx, in)
 	if err != nil {

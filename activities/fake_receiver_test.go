@@ -253,8 +253,7 @@ func (a *certificateAuthority) pool() *x509.CertPool {
 	return pool
 }
 
-// server returns the TLS configuration of a good receiver on 127.0.0.1. change may spoil its
-// certificate.
+// server returns the TLS configuration of a good receiver on 127.0.0.1. change may spoil its certificate.
 func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificate)) *tls.Config {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

@@ -25,13 +25,11 @@ type Runs interface {
 	Terminated(ctx context.Context, within time.Duration) ([]string, error)
 	// ResumeDelivery wakes a parked delivery. It returns checkout.ErrNotFound when there is no run.
 	ResumeDelivery(ctx context.Context, id string) error
-	// CancelDelivery cancels a delivery's run. It returns checkout.ErrNotFound when there is no
-	// run.
+	// CancelDelivery cancels a delivery's run. It returns checkout.ErrNotFound when there is no run.
 	CancelDelivery(ctx context.Context, id string) error
 }
 
-// Housekeeping holds the activities that keep PostgreSQL and Temporal in agreement. They work for
-// all merchants.
+// Housekeeping holds the activities that keep PostgreSQL and Temporal in agreement. They work for all merchants.
 type Housekeeping struct {
 	Installation *storage.Installation
 	Merchants    *storage.Merchants
@@ -129,8 +127,7 @@ func eachRow[T any](
 	}
 }
 
-// ResumeParked wakes the deliveries that came due while on hold and are no longer on hold. It
-// returns their number.
+// ResumeParked wakes the deliveries that came due while on hold and are no longer on hold. It returns their number.
 func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
 	return h.steer(ctx, "resumed", h.Webhooks.ParkedDeliveries, func(ref checkout.Ref) error {
 		err := h.Runs.ResumeDelivery(ctx, ref.ID)

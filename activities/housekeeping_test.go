@@ -206,8 +206,7 @@ func TestRestartOrphans_AfterALossAllPendingSessionsRunAgain(t *testing.T) {
 	require.Empty(t, k.restarted())
 }
 
-// TestResumeParked_RunsThatRefuseHoldUpNoOther: the run of a delivery takes 10,000 signals and no more. Only failures
-// one after the other mean that Temporal is away.
+// The run of a delivery takes 10,000 signals and no more. Only failures one after the other mean that Temporal is away.
 func TestResumeParked_RunsThatRefuseHoldUpNoOther(t *testing.T) {
 	k := newKeeper(t)
 	var parked []string
@@ -263,8 +262,7 @@ func (k *keeper) deleteFinished() (n int, err error) {
 	return n, nil
 }
 
-// Once, a single statement deleted a day's requests. When it reached its time-out, nothing was ever
-// deleted again.
+// Once, a single statement deleted a day's requests. When it reached its time-out, nothing was ever deleted again.
 func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	k := newKeeper(t)
 	k.oldRequests(1)
@@ -311,3 +309,17 @@ func must[T any](got T, err error) func(require.TestingT) T {
 
 // errorOf leaves out the result of a call that must fail, or whose result does not matter.
 func errorOf(_ any, err error) error { return err }
+
+func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
+	k := newKeeper(t)
+	ref := checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint)
+	k.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at) VALUES ($1, now() - interval '2 h', now())`, k.endpoint)
+	var h *Housekeeping
+	judge := func() webhook.Endpoint {
+		require.NoError(t, errorOf(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})))
+		return must(k.store.Webhooks.Endpoint(t.Context(), ref))(t)
+	}
+	require.NotNil(t, judge().FailingSince)
+	k.exec(`UPDATE webhook_endpoint_failure SET since = now() - interval '73 h'`)
+	require.Equal(t, webhook.EndpointDisabled, judge().Status)
+}

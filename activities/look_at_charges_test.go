@@ -48,8 +48,7 @@ func dispute(status books.RiskStatus) books.ChargeRisk {
 	return books.ChargeRisk{ID: "du_1", Kind: books.RiskDispute, Status: status, Amount: 1050, Currency: money.EUR}
 }
 
-// TestLookAtCharges_BooksADisputeOnce: what the network says now is booked, whatever was reported, how
-// often and in which order.
+// What the network says now is booked, whatever was reported, how often and in which order.
 func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 	t.Parallel()
 	undisputed := map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}
@@ -171,8 +170,7 @@ func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
 	require.Zero(t, b.look())
 }
 
-// TestLookAtCharges_AReportDuringTheLookIsFollowed: what was reported after the network answered is not
-// taken for seen.
+// What was reported after the network answered is not taken for seen.
 func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)

@@ -12,9 +12,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Metrics that the HTTP and Temporal libraries do not have. An attribute has few values, all
-// defined in this code. It is never an id, an address or another value that a merchant, customer or
-// receiver chose.
+// Metrics that the HTTP and Temporal libraries do not have. An attribute has few values, all defined in this code. It
+// is never an id, an address or another value that a merchant, customer or receiver chose.
 var (
 	meter = otel.Meter("example.com/checkout/activities")
 

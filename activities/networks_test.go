@@ -137,8 +137,7 @@ func (d *desk) must(activity, in any) []string {
 	return must(d.do(nil, activity, in))(d.t)
 }
 
-// TestPayments_StayWithTheirNetworks: a payment and its payout go to the networks that the payment began
-// with, also after the settings have changed.
+// A payment and its payout go to the networks that the payment began with, also after the settings have changed.
 func TestPayments_StayWithTheirNetworks(t *testing.T) {
 	d := newDesk(t)
 	old := d.payment(checkout.AcquirerSandbox, checkout.ChainSandbox)
@@ -200,8 +199,7 @@ func TestPayments_WaitForTheirNetwork(t *testing.T) {
 	require.Equal(t, []string{testChain + " Transfer"}, d.must(d.BroadcastPayout, payout))
 }
 
-// TestSendSandboxPayout_IsForTheSandbox: a payout on a real chain is not sent within a workflow task, and a
-// payout on hold never counts as sent.
+// A payout on a real chain is not sent within a workflow task, and a payout on hold never counts as sent.
 func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()

@@ -37,8 +37,8 @@ const (
 	sessionSample = 50
 )
 
-// RestartOrphans starts the runs of rows that should have one and have none: the run was terminated,
-// or never started, or Temporal has lost it. It looks at three lists:
+// RestartOrphans starts the runs of rows that should have one and have none: the run was terminated, or never started,
+// or Temporal has lost it. It looks at three lists:
 //
 //   - Temporal's own list of terminated runs finds these at once, if it answers.
 //   - A random sample of the pending sessions. When one of them has no run, Temporal has lost data: then
@@ -46,11 +46,10 @@ const (
 //     before its hour is over has a run again, too.
 //   - Overdue rows, all of them.
 //
-// Before that, payout addresses whose announced time has come take effect, so that the deliveries of their
-// events are found here once they are overdue. Registrations that fail are marked or put on hold.
+// Before that, payout addresses whose announced time has come take effect, so that the deliveries of their events are
+// found here once they are overdue. Registrations that fail are marked or put on hold.
 //
-// It returns after restartRound. The next call goes on from the result, and a further try from the last
-// heartbeat.
+// It returns after restartRound. The next call goes on from the result, and a further try from the last heartbeat.
 func (h *Housekeeping) RestartOrphans(ctx context.Context, done Restarts) (Restarts, error) {
 	if activity.HasHeartbeatDetails(ctx) { // of an earlier try
 		if err := activity.GetHeartbeatDetails(ctx, &done); err != nil {

@@ -108,10 +108,9 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 // Settlement lists the runs that the workflow must start after a decision.
 type Settlement = storage.Settlement
 
-// asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type
-// for a missing row. With "" the workflow has no answer to a missing row, so Temporal retries. The
-// errors are returned without wrapping: the server would see neither the type nor the flag of a
-// wrapped error.
+// asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type for a missing row.
+// With "" the workflow has no answer to a missing row, so Temporal retries. The errors are returned without wrapping:
+// the server would see neither the type nor the flag of a wrapped error.
 func asFinal(ctx context.Context, err error, notFound string) error {
 	switch {
 	case err == nil:

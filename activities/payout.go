@@ -34,9 +34,8 @@ func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (treas
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }
 
-// HoldPayout notes that a payout waits, because BroadcastPayout got no answer for some minutes. It
-// decides nothing. The result is that of BroadcastPayout when the payout is decided by now. It fails
-// with PayoutNotFound.
+// HoldPayout notes that a payout waits, because BroadcastPayout got no answer for some minutes. It decides nothing. The
+// result is that of BroadcastPayout when the payout is decided by now. It fails with PayoutNotFound.
 func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (treasury.TransferOutcome, error) {
 	got, err := a.Payouts.HoldAwayPayout(ctx, in)
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
@@ -69,8 +68,7 @@ type FinishPayoutInput struct {
 	Generation int                    `json:"generation,omitempty"` // as in TransferOutcome; 0 is the present one
 }
 
-// FinishPayout decides the payout, in one transaction with its event and deliveries. It fails with
-// PayoutNotFound.
+// FinishPayout decides the payout, in one transaction with its event and deliveries. It fails with PayoutNotFound.
 func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
 	got, err := a.Payouts.FinishPayout(ctx, in.Ref, in.Generation, in.Failure)
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)

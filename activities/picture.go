@@ -84,9 +84,8 @@ var passing = []pictureFailure{
 	pictureFailure(webhook.ErrorConnect), pictureFailure(webhook.ErrorHTTP), pictureFailure(webhook.ErrorInternal),
 }
 
-// FetchPicture makes one try to fetch a pending picture. It stores a small copy of it without metadata, or why
-// there is none. It returns an error only when there is another try. A picture that is gone, or not pending,
-// is no error.
+// FetchPicture makes one try to fetch a pending picture. It stores a small copy of it without metadata, or why there is
+// none. It returns an error only when there is another try. A picture that is gone, or not pending, is no error.
 func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 	visit := visit{lane: ref.MerchantID + " " + string(ref.Mode), merchant: ref.MerchantID}
 	if busy := p.lanes.enter(ctx, visit); busy.wait > 0 {

@@ -47,8 +47,7 @@ func (b *liveBooks) readReports() int {
 	return must(run[int](b, b.ReadReports))(b.t)
 }
 
-// TestReadReports_GoesOnWhereItWas: the cursor stays a quarter of an hour behind, because a report may
-// appear in the list late.
+// The cursor stays a quarter of an hour behind, because a report may appear in the list late.
 func TestReadReports_GoesOnWhereItWas(t *testing.T) {
 	b := newBooks(t)
 	b.reported(3*24*time.Hour, 5*time.Hour, 4*time.Hour, 3*time.Hour, 10*time.Minute, time.Minute)

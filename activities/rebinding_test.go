@@ -36,8 +36,7 @@ func (d *doorCounter) port() string {
 	return strconv.Itoa(d.Addr().(*net.TCPAddr).Port)
 }
 
-// listen answers on address until the test ends. It returns nil when this machine does not have the
-// address.
+// listen answers on address until the test ends. It returns nil when this machine does not have the address.
 func listen(t *testing.T, address string) *doorCounter {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -133,9 +132,8 @@ func knock(t *testing.T, r receivers, door *doorCounter) reply {
 	return r.post(t.Context(), checkout.ModeTest, "http://rebind.test:"+door.port()+"/", http.Header{}, []byte("{}"))
 }
 
-// TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped: registration refuses such a name, but
-// the name may get its private address later. 127.0.0.2 stands for the public address, because no
-// test uses the internet.
+// Registration refuses such a name, but the name may get its private address later. 127.0.0.2 stands for the public
+// address, because no test uses the internet.
 func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)

@@ -26,8 +26,7 @@ func TestReceiver_LiveModeNeverSpeaksPlainHTTP(t *testing.T) {
 	require.Equal(t, webhook.ErrorBlockedAddress, got.kind, "the setting never opens live mode")
 }
 
-// When the worker shuts down during an attempt, the error is internal: it says nothing about the
-// receiver.
+// When the worker shuts down during an attempt, the error is internal: it says nothing about the receiver.
 func TestReceiver_AnAttemptThatWeStopIsOurFault(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)

@@ -69,8 +69,7 @@ const (
 	quickPart      = time.Minute
 	// clockAhead is how far the network's clock may be ahead of ours.
 	clockAhead = time.Minute
-	// unmatchedAfter is how long a charge may be without a completed session. A payment is decided
-	// long before.
+	// unmatchedAfter is how long a charge may be without a completed session. A payment is decided long before.
 	unmatchedAfter = 15 * time.Minute
 )
 
@@ -80,13 +79,12 @@ type ReconcileChargesResult struct {
 	Found   int `json:"found"` // new findings
 }
 
-// ReconcileCharges compares the charges of the card network with the transactions. The charge of a
-// transaction whose session is not completed is refunded: the customer paid for nothing. Every
-// difference becomes a finding. What a charge cost is booked, and what moved our balance for another reason. It also
-// compares the sums of the ledger.
+// ReconcileCharges compares the charges of the card network with the transactions. The charge of a transaction whose
+// session is not completed is refunded: the customer paid for nothing. Every difference becomes a finding. What a
+// charge cost is booked, and what moved our balance for another reason. It also compares the sums of the ledger.
 //
-// The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early
-// delays what is left, and nothing else.
+// The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early delays
+// what is left, and nothing else.
 func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.bookOf(in)
 	if err != nil {
@@ -351,9 +349,8 @@ func (b book) open(ctx context.Context, result *ReconcileChargesResult, f books.
 // refundPage is how many refunds are read at once.
 const refundPage = 100
 
-// SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds
-// nothing twice: the refund's id is the network's idempotency key. What becomes of a refund that succeeded
-// LookAtCharges sees.
+// SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds nothing twice:
+// the refund's id is the network's idempotency key. What becomes of a refund that succeeded LookAtCharges sees.
 func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, error) {
 	of, err := b.bookOf(in)
 	if err != nil {

@@ -400,8 +400,7 @@ func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 	}
 }
 
-// TestBookOldCharges_AsksAgainAboutAnOldCharge: a charge that the network booked only after it was too old
-// to be compared would hold its merchant's payouts for ever.
+// A charge that the network booked only after it was too old to be compared would hold its merchant's payouts for ever.
 func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	b := newBooks(t)
 	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
@@ -441,8 +440,7 @@ func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
 	require.NotNil(t, b.availableAt(last))
 }
 
-// TestReconcileCharges_AfterALongOutageFindsTheLostTime: the place of the comparison comes back with the backup. It
-// is as old as the rows, however long ago that is.
+// The place of the comparison comes back with the backup. It is as old as the rows, however long ago that is.
 func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 	b := newBooks(t)
 	b.compare()
@@ -551,8 +549,7 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	require.Contains(t, []string{missing.TransactionID, untaken.TransactionID}, b.findings()[books.FindingChargeMissing])
 }
 
-// TestBooks_ChargesThatFailHoldUpNoOther: the next try of an activity goes on behind them, and the next round begins with
-// them.
+// The next try of an activity goes on behind them, and the next round begins with them.
 func TestBooks_ChargesThatFailHoldUpNoOther(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(*liveBooks) any{

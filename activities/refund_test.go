@@ -371,8 +371,7 @@ func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestRefund_WhatComesBackIsOrderedAgain: the customer had everything by a lost dispute, so nothing was sent, and then
-// the dispute is won after all.
+// The customer had everything by a lost dispute, so nothing was sent, and then the dispute is won after all.
 func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("visa")
@@ -389,8 +388,7 @@ func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
 	require.Empty(t, w.findings())
 }
 
-// TestRefund_WhatTheMerchantGotTooIsFound: the card network refused a refund, the payout was retried and paid, and then
-// it shows the refund all the same.
+// The card network refused a refund, the payout was retried and paid, and then it shows the refund all the same.
 func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("visa")
@@ -493,4 +491,36 @@ func orders(words []string, n int) (all [][]string) {
 		}
 	}
 	return all
+}
+
+// TestReconcile_BooksWhatMovedTheBalance: after a charge, a dispute, a payout to our bank, a fee and a reserve the ledger has
+// of the card network what the network's own list adds up to, and only the reserve is a finding.
+func TestReconcile_BooksWhatMovedTheBalance(t *testing.T) {
+	w := newTill(t)
+	c := w.pay("visa")
+	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "needs_response"))
+	w.round()
+	for category, amount := range map[string]int64{"payout": -40_00, "fee": -1_50, "risk_reserved_funds": -10_00} {
+		require.NoError(t, w.card.Move(t.Context(), category, "eur", amount))
+	}
+	reserve := ""
+	for range 2 { // a repeat books nothing
+		w.compare()
+		require.Equal(t, map[string]string{
+			"acquirer:receivable": "-5000", "acquirer:disputed": "5000", "acquirer:balance": "-1825", "bank": "4000",
+			"expense:acquirer": "1825", "suspense": "1000", "merchant:payable": "-5000",
+		}, w.ledger())
+		sum := money.Amount(0)
+		for m, err := range w.network.Movements(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Minute)) {
+			require.NoError(t, err)
+			sum += m.Amount - m.Fee
+			if m.Kind == books.MovementOther {
+				reserve = m.ID
+			}
+		}
+		require.Equal(t, money.Amount(-5000-1825), sum, "receivable and balance together")
+	}
+	unknown := w.open(books.FindingMovementUnknown)
+	require.Len(t, unknown, 1)
+	require.Equal(t, reserve, unknown[0])
 }

@@ -52,8 +52,7 @@ func TestReceiver_AConnectionIsForOneAttempt(t *testing.T) {
 	}
 }
 
-// TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain: Go's client would post again. But a server may
-// give some of these reasons after it has done the work.
+// Go's client would post again. But a server may give some of these reasons after it has done the work.
 func TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)

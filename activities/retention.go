@@ -63,12 +63,11 @@ func deleteFrom(total *int, do func(after string, limit int) (last string, delet
 	}}
 }
 
-// DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
-// It also deletes old idempotent requests, token buckets, mails, useless tokens of cards and secrets that waited for
-// their page, and
-// sessions, pictures, audit entries, API requests and rows of the sandbox whose age in in is not 0. Pictures have
-// the age of sessions. The kinds take turns, one page each, so an error or a backlog of one kind does not block the
-// others. It returns the number of deleted deliveries and events.
+// DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery. It also deletes old
+// idempotent requests, token buckets, mails, useless tokens of cards and secrets that waited for their page, and
+// sessions, pictures, audit entries, API requests and rows of the sandbox whose age in in is not 0. Pictures have the
+// age of sessions. The kinds take turns, one page each, so an error or a backlog of one kind does not block the others.
+// It returns the number of deleted deliveries and events.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in contract.RetentionInput) (int, error) {
 	var (
 		gone deleted

@@ -36,10 +36,9 @@ func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (Ex
 	return got, asFinal(ctx, err, contract.ErrTypeSessionNotFound)
 }
 
-// FinishPayment decides a payment by the recorded answer of the card network, in one transaction
-// with everything that follows. A repeat returns the same settlement. It fails with
-// SessionNotFound, with PaymentUndecided when no answer is recorded, and with SessionNotPending
-// when the session ended without this payment.
+// FinishPayment decides a payment by the recorded answer of the card network, in one transaction with everything that
+// follows. A repeat returns the same settlement. It fails with SessionNotFound, with PaymentUndecided when no answer is
+// recorded, and with SessionNotPending when the session ended without this payment.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
 	got, err := a.Sessions.FinishPayment(ctx, in.Ref, in.TransactionID)
 	if err == nil {
@@ -48,8 +47,7 @@ func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settleme
 	return got, asFinal(ctx, err, contract.ErrTypeSessionNotFound)
 }
 
-// EventDeliveries returns the deliveries of an event. It returns none when no registration gets the
-// event.
+// EventDeliveries returns the deliveries of an event. It returns none when no registration gets the event.
 func (a *Payments) EventDeliveries(ctx context.Context, in checkout.Ref) ([]webhook.Dispatch, error) {
 	refs, err := a.Webhooks.EventDeliveries(ctx, in)
 	return refs, asFinal(ctx, err, "")

@@ -49,9 +49,8 @@ func (r *rig) requirePaid(c *Chain, versions ...treasury.TransferVersion) {
 	}
 }
 
-// TestBump_AChildThatPaysForBoth: miners take it together with the transfer, so no fee is raised. While no block takes
-// them all the same, the next version replaces both within the budget of 20,000 satoshis, and a cancellation within the
-// limit of the price.
+// Miners take it together with the transfer, so no fee is raised. While no block takes them all the same, the next
+// version replaces both within the budget of 20,000 satoshis, and a cancellation within the limit of the price.
 func TestBump_AChildThatPaysForBoth(t *testing.T) {
 	t.Parallel()
 	for fee, raised := range map[int64]string{18_000: "0.00018344", 25_000: "", 70_000: ""} {

@@ -30,8 +30,7 @@ type Options struct {
 	RPCURLs  []string // one or two nodes, http or https; they may have a key in them
 	ChainID  uint64   // 1 for the main network
 	Treasury string   // the account's address
-	// Tokens are the addresses of the contracts of USDC and USDT. A currency that is not in it cannot
-	// be paid out.
+	// Tokens are the addresses of the contracts of USDC and USDT. A currency that is not in it cannot be paid out.
 	Tokens map[money.PayoutCurrency]string
 	// Signer has the account's key. A Chain without one signs nothing.
 	Signer Signer
@@ -213,9 +212,8 @@ func (c *Chain) Account() treasury.Account {
 // Batch implements treasury.Chain.
 func (c *Chain) Batch() treasury.Batch { return treasury.Batch{Most: 1} }
 
-// CallContract calls a contract at the latest block and returns its answer. It changes nothing. It
-// asks the second node when the first is not ready. The block's age is not checked: the answer must
-// have its own time, as a price has.
+// CallContract calls a contract at the latest block and returns its answer. It changes nothing. It asks the second node
+// when the first is not ready. The block's age is not checked: the answer must have its own time, as a price has.
 func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
 	contract, err := address.Ethereum(to)
 	if err != nil {

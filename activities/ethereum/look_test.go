@@ -59,8 +59,7 @@ func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 	r.sees(far, treasury.TransferStateMined, v)
 }
 
-// TestLook_ABaseFeeThatJumpsIsOvertaken: after a base fee x 20 the first version waits, and the next is
-// mined. Both are versions of one nonce, so one is paid.
+// After a base fee x 20 the first version waits, and the next is mined. Both are versions of one nonce, so one is paid.
 func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -204,8 +203,7 @@ func (r *rig) blockAt(height uint64) block {
 	return b
 }
 
-// TestLook_ANodeWithoutTheReceiptProvesNothing: a payout that was paid is never called dead because a node
-// lost its receipt.
+// A payout that was paid is never called dead because a node lost its receipt.
 func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p, c := r.openProxied()
@@ -245,8 +243,7 @@ func (r *rig) height() uint64 {
 	return uint64(height)
 }
 
-// TestLook_SomebodyElseUsedTheKey: the transfer is dead when the other transaction is final, not before.
-// Standing and Outflows show it.
+// The transfer is dead when the other transaction is final, not before. Standing and Outflows show it.
 func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -296,8 +293,7 @@ func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
 	require.NotEmpty(t, s.Cost)
 }
 
-// TestLook_TheLogSaysWhatWasReceived: the token's fee is switched on after the signature, and a token that
-// answers false moved nothing.
+// The token's fee is switched on after the signature, and a token that answers false moved nothing.
 func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()

@@ -62,8 +62,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	require.Equal(t, out, again)
 }
 
-// TestOutflows_ATransferOfNothingByAnybodyIsNone: tokens let everybody transfer nothing from the account. One
-// that the account itself sent is a use of its key.
+// Tokens let everybody transfer nothing from the account. One that the account itself sent is a use of its key.
 func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -97,8 +96,7 @@ func TestOutflows_LogsThatOthersWriteAreNone(t *testing.T) {
 		[]any{out.All[0].TxHash, out.All[0].Destination, out.All[0].Amount.String()})
 }
 
-// TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs: providers limit the number of logs in an answer,
-// and everybody can write many.
+// Providers limit the number of logs in an answer, and everybody can write many.
 func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p, c := r.openProxied()

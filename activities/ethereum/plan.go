@@ -178,9 +178,8 @@ func (c *Chain) price(
 	return t, nil
 }
 
-// TransferFee estimates what a transfer of the currency costs now: the gas of the smallest transfer, at
-// the present base fee and tip. It is in ether. It signs nothing and sends nothing. Its errors
-// are those of Plan.
+// TransferFee estimates what a transfer of the currency costs now: the gas of the smallest transfer, at the present
+// base fee and tip. It is in ether. It signs nothing and sends nothing. Its errors are those of Plan.
 func (c *Chain) TransferFee(ctx context.Context, currency money.PayoutCurrency) (_ money.Crypto, err error) {
 	defer checkout.Wrap(&err, "ethereum: fee of a transfer of %s", currency)
 	n, v, err := c.healthy(ctx)

@@ -55,8 +55,7 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 	require.ErrorContains(t, errorOf(c.Check(t.Context(), money.BTC, r.payee())), "no token is configured for BTC")
 }
 
-// TestPlan_SimulatesAsTheChainRunsIt: a contract takes ether in a simulation, where gas is free or the treasury has
-// code, and burns all gas on the chain.
+// A contract takes ether in a simulation, where gas is free or the treasury has code, and burns all gas on the chain.
 func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -81,8 +80,7 @@ func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 	}
 }
 
-// TestCheck_DoesNotBlameTheAddressForTheToken: a paused token and a treasury that is blacklisted or
-// empty are no faults of the merchant's address.
+// A paused token and a treasury that is blacklisted or empty are no faults of the merchant's address.
 func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()

@@ -24,8 +24,7 @@ import (
 type Signer interface {
 	// Accounts returns the accounts whose keys it has.
 	Accounts(ctx context.Context) ([]common.Address, error)
-	// Sign returns the transaction, signed by account, as bytes for the network. The caller checks
-	// every field of it.
+	// Sign returns the transaction, signed by account, as bytes for the network. The caller checks every field of it.
 	Sign(ctx context.Context, account common.Address, tx *types.DynamicFeeTx) ([]byte, error)
 }
 
@@ -172,8 +171,7 @@ func (k *Keystore) String() string { return "keystore of " + k.account.Hex() }
 // GoString keeps the key out of every text.
 func (k *Keystore) GoString() string { return k.String() }
 
-// RemoteSigner is a Signer that asks a server by eth_accounts and eth_signTransaction, such as
-// Web3Signer.
+// RemoteSigner is a Signer that asks a server by eth_accounts and eth_signTransaction, such as Web3Signer.
 type RemoteSigner struct{ server *jsonrpc.Node }
 
 var _ Signer = (*RemoteSigner)(nil)

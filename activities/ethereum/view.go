@@ -13,8 +13,7 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 )
 
-// ErrWitnessesDisagree means that the two nodes tell different things about what is final. Nothing
-// is decided then.
+// ErrWitnessesDisagree means that the two nodes tell different things about what is final. Nothing is decided then.
 var ErrWitnessesDisagree = errors.New("the Ethereum nodes disagree")
 
 // A block is what this package reads of a block. The hash is the node's own: a network whose blocks

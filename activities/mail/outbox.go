@@ -67,9 +67,8 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 	return o.sendAll(ctx)
 }
 
-// sendAll sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold
-// others until another process takes them too. A mail that fails holds up no other. It returns errors of
-// PostgreSQL only.
+// sendAll sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold others until
+// another process takes them too. A mail that fails holds up no other. It returns errors of PostgreSQL only.
 func (o *Outbox) sendAll(ctx context.Context) error {
 	for ctx.Err() == nil {
 		mails, err := o.People.DueMails(ctx, 1)

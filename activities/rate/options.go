@@ -149,9 +149,8 @@ func (o Options) source(name string) (*source, error) {
 	return nil, fmt.Errorf("%.40q is no source: there are %s, %s and %s", name, Kraken, Coinbase, Chainlink)
 }
 
-// checkBase returns an error if text is not the address of a server. Who can change the answers on
-// their way makes our prices, so plain http stays on this computer. The error does not quote the
-// address, which may hold a key.
+// checkBase returns an error if text is not the address of a server. Who can change the answers on their way makes our
+// prices, so plain http stays on this computer. The error does not quote the address, which may hold a key.
 func checkBase(name, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||

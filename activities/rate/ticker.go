@@ -25,8 +25,7 @@ func newTicker(base string) ticker {
 	return ticker{strings.TrimRight(base, "/"), &http.Client{CheckRedirect: stay}}
 }
 
-// get returns the body of an answer 200. Its errors have no address. They are errAway when it may be
-// different soon.
+// get returns the body of an answer 200. Its errors have no address. They are errAway when it may be different soon.
 func (t ticker) get(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+path, http.NoBody)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 // CardNetwork implements checkout.CardNetwork and hosted.TestCards for test mode.
 type CardNetwork struct {
 	Sandbox *storage.Sandbox
-	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D
-	// Secure).
+	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D Secure).
 	ChallengeURL string
 	// SettleAfter is how long the network takes to decide a payment with the slow card.
 	SettleAfter time.Duration
@@ -31,8 +30,7 @@ type CardNetwork struct {
 // DefaultSettleAfter is long enough to see the state "processing" and short enough to wait for.
 const DefaultSettleAfter = 5 * time.Second
 
-// callbacks is how often the sandbox reports a late decision. Real networks also report more than
-// once.
+// callbacks is how often the sandbox reports a late decision. Real networks also report more than once.
 const callbacks = 3
 
 // errLost is the caller's error when the answer was lost.
@@ -65,8 +63,7 @@ func meaningOf(token string) (m meaning, err error) {
 	return m, nil
 }
 
-// Prepare implements checkout.CardNetwork. The sandbox knows a payment by its own id, so there is
-// nothing to name.
+// Prepare implements checkout.CardNetwork. The sandbox knows a payment by its own id, so there is nothing to name.
 func (n *CardNetwork) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
 	return req.TransactionID, nil
 }

@@ -34,8 +34,7 @@ type card struct {
 	failure  checkout.FailureCode
 }
 
-// cards are the documented test cards, by number. Every other number is
-// declined. Source: api/README.md, "Test cards".
+// cards are the documented test cards, by number. Every other number is declined. Source: api/README.md, "Test cards".
 var cards = map[string]card{
 	"4242424242424242": {brand: "visa", country: "US", behavior: succeeds},
 	"5555555555554444": {brand: "mastercard", country: "US", behavior: succeeds},
@@ -64,8 +63,7 @@ var cards = map[string]card{
 	"4000000000000275": {brand: "visa", country: "US", behavior: payoutBadAddress},
 }
 
-// lookup returns the meaning of the card. An undocumented number is declined; its first digits give
-// the brand.
+// lookup returns the meaning of the card. An undocumented number is declined; its first digits give the brand.
 func lookup(c checkout.Card, now time.Time) card {
 	known, ok := cards[c.Number]
 	if !ok {

@@ -97,8 +97,7 @@ func (n *Network) Confirm(
 	return n.notConfirmed(ctx, reference, result, refusal)
 }
 
-// inspectIntent reads the intent and says what its state means. An intent that is not the request's is an
-// error.
+// inspectIntent reads the intent and says what its state means. An intent that is not the request's is an error.
 func (n *Network) inspectIntent(
 	ctx context.Context, reference string, req checkout.ChargeRequest,
 ) (*stripe.PaymentIntent, checkout.ChargeResult, error) {
@@ -113,8 +112,7 @@ func (n *Network) inspectIntent(
 	return i, result, err
 }
 
-// confirmation returns the parameters of a confirmation. After the bank's page the intent holds the
-// card already.
+// confirmation returns the parameters of a confirmation. After the bank's page the intent holds the card already.
 func confirmation(
 	before *stripe.PaymentIntent, number int, req checkout.ChargeRequest,
 ) *stripe.PaymentIntentConfirmParams {
@@ -131,10 +129,9 @@ func confirmation(
 	return params
 }
 
-// notConfirmed answers a confirmation that left the intent as it was. When Stripe refused the token
-// of a new intent for good, as it does with a token that was used or never existed, no repeat can
-// mend it: the payment failed. The caller cancels the intent before it records that, so the answer
-// stays safe when an earlier confirmation is still on its way.
+// notConfirmed answers a confirmation that left the intent as it was. When Stripe refused the token of a new intent for
+// good, as it does with a token that was used or never existed, no repeat can mend it: the payment failed. The caller
+// cancels the intent before it records that, so the answer stays safe when an earlier confirmation is still on its way.
 func (n *Network) notConfirmed(
 	ctx context.Context, reference string, result checkout.ChargeResult, refusal error,
 ) (checkout.ChargeResult, error) {
@@ -161,9 +158,8 @@ func (n *Network) Payment(ctx context.Context, reference string) (checkout.Charg
 	return outcome(i)
 }
 
-// Cancel implements checkout.CardNetwork. It needs no idempotency key: an intent is canceled once,
-// and Stripe refuses everything afterwards. It returns an error as long as the intent is neither
-// canceled nor charged.
+// Cancel implements checkout.CardNetwork. It needs no idempotency key: an intent is canceled once, and Stripe refuses
+// everything afterwards. It returns an error as long as the intent is neither canceled nor charged.
 func (n *Network) Cancel(
 	ctx context.Context, reference string, reason checkout.FailureCode,
 ) (checkout.ChargeResult, error) {

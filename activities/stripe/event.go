@@ -110,11 +110,10 @@ func isRisk(eventType string) bool {
 // eventPage is how many events one request lists.
 const eventPage = 100
 
-// Events returns the events after the cursor, oldest first, at most 100, and whether there are more.
-// The cursor is the id of an event of the last 30 days; with "" the list begins with the oldest event
-// since the given time. An event can appear in the list a little after a younger one, so a caller
-// that keeps a cursor must not take the list for complete: what it misses is found when the object's
-// own state is asked.
+// Events returns the events after the cursor, oldest first, at most 100, and whether there are more. The cursor is the
+// id of an event of the last 30 days; with "" the list begins with the oldest event since the given time. An event can
+// appear in the list a little after a younger one, so a caller that keeps a cursor must not take the list for complete:
+// what it misses is found when the object's own state is asked.
 func (n *Network) Events(
 	ctx context.Context, cursor string, since time.Time,
 ) (got []books.AcquirerEvent, more bool, err error) {

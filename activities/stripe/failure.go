@@ -6,9 +6,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// failures maps Stripe's words for a refused card to ours. Stripe has them as codes and as decline
-// codes; the decline code says more. Every other word means that the card was declined.
-// Source: docs.stripe.com/declines/codes.
+// failures maps Stripe's words for a refused card to ours. Stripe has them as codes and as decline codes; the decline
+// code says more. Every other word means that the card was declined. Source: docs.stripe.com/declines/codes.
 var failures = map[string]checkout.FailureCode{
 	"insufficient_funds": checkout.FailureInsufficientFunds,
 	"expired_card":       checkout.FailureExpiredCard,

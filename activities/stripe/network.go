@@ -1,10 +1,9 @@
-// Package stripe is the card network of live mode, over Stripe's API. No method of it takes a card
-// number: Stripe's own form in the customer's browser turns the card into a confirmation token
-// (ctoken_…).
+// Package stripe is the card network of live mode, over Stripe's API. No method of it takes a card number: Stripe's own
+// form in the customer's browser turns the card into a confirmation token (ctoken_…).
 //
-// A charge is a PaymentIntent whose confirmation method is "manual". Only a secret key can confirm
-// it, so neither a browser nor a bank's page can complete a charge. What an intent's state says is
-// the truth: after any error the state is asked.
+// A charge is a PaymentIntent whose confirmation method is "manual". Only a secret key can confirm it, so neither a
+// browser nor a bank's page can complete a charge. What an intent's state says is the truth: after any error the state
+// is asked.
 package stripe
 
 import (

@@ -174,8 +174,7 @@ func TestCancel_OfAnIntentThatWasChargedMeanwhile(t *testing.T) {
 	require.Empty(t, got.Failure)
 }
 
-// TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer: the bank has said yes, so the caller asks
-// again instead of telling the customer that the payment failed.
+// The bank has said yes, so the caller asks again instead of telling the customer that the payment failed.
 func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	network := imitate(t, func(w http.ResponseWriter, r *http.Request) {

@@ -251,9 +251,7 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	order.Paid = ids
 	require.NoError(t, f.Thaw(t.Context(), order))
 
-	for _, ref := range all {
-		require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	}
+	f.requireConfirmed(t, all...)
 	f.fixture.requireBooked(t)
 	require.Empty(t, f.sync(t).Alarms)
 }

@@ -198,9 +198,8 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	f.requirePaidOnce(t, append(refs, later))
 }
 
-// TestBitcoin_PaysEachPayoutOnce: two processes pay and follow, while calls are cut short, connections of PostgreSQL are
-// killed, payees spend what is not mined, and the node is restarted without its pool, reorganizes three blocks, and sees
-// fees rise 20 times.
+// Two processes pay and follow, while calls are cut short, connections of PostgreSQL are killed, payees spend what is
+// not mined, and the node is restarted without its pool, reorganizes three blocks, and sees fees rise 20 times.
 func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	f := newOnBitcoin(t, 60)
 	seed := thrown(t)

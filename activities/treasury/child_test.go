@@ -82,8 +82,7 @@ func TestBitcoin_APayeeHoldsABatchWithAChild(t *testing.T) {
 // aboveTheBudget pays nearly 10 % of a batch, at 97 satoshis for a virtual byte of both.
 var aboveTheBudget = chains.Child{Version: restricted, Size: 978, Fee: 138_500}
 
-// TestBitcoin_APayeeHoldsABatchAboveItsBudget: the account goes on meanwhile. When the price falls, miners take the
-// transfer with the child. Everybody is paid once.
+// The account goes on meanwhile. When the price falls, miners take the transfer with the child. Everybody is paid once.
 func TestBitcoin_APayeeHoldsABatchAboveItsBudget(t *testing.T) {
 	f := newOnBitcoin(t, 4)
 	held, others, round := f.held(t, aboveTheBudget, "0.00100000")
@@ -95,8 +94,7 @@ func TestBitcoin_APayeeHoldsABatchAboveItsBudget(t *testing.T) {
 	f.requirePaidOnce(t, append(held, others...))
 }
 
-// TestBitcoin_ACancellationFreesABatchThatAPayeeHolds: an operator depends on no payee. Everybody is paid once, by
-// another transfer.
+// An operator depends on no payee. Everybody is paid once, by another transfer.
 func TestBitcoin_ACancellationFreesABatchThatAPayeeHolds(t *testing.T) {
 	f := newOnBitcoin(t, 4)
 	held, others, _ := f.held(t, aboveTheBudget, "0.00100000")

@@ -159,8 +159,7 @@ func newFakeChain(seed uint64, balances map[money.PayoutCurrency]string) *fakeCh
 // final afterwards: two views of one final block always agree.
 func (c *fakeChain) fund(currency money.PayoutCurrency, amount string) {
 	units := money.MustCrypto(amount, currency).Units()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	c.funded[string(currency)].Add(c.funded[string(currency)], units)
 	for _, b := range c.blocks {
 		b.balances[string(currency)].Add(b.balances[string(currency)], units)
@@ -174,11 +173,16 @@ func (c *fakeChain) fund(currency money.PayoutCurrency, amount string) {
 // take removes money from the account in a way that shows in no list of outflows: from all blocks that are not
 // final, and from the last one.
 func (c *fakeChain) take(currency money.PayoutCurrency, units int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	for _, b := range c.blocks[min(c.final+1, len(c.blocks)-1):] {
 		b.balances[string(currency)].Sub(b.balances[string(currency)], big.NewInt(units))
 	}
+}
+
+// lock keeps other calls out until what it returns is called.
+func (c *fakeChain) lock() (unlock func()) {
+	c.mu.Lock()
+	return c.mu.Unlock
 }
 
 func (c *fakeChain) tip() *fakeBlock { return &c.blocks[len(c.blocks)-1] }
@@ -194,8 +198,7 @@ func (c *fakeChain) waiting() (all []fakeTx) {
 
 // mine adds n blocks.
 func (c *fakeChain) mine(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	for range n {
 		c.mineOne()
 	}
@@ -264,8 +267,7 @@ func (c *fakeChain) reorganize(n int, back func() bool) {
 
 // undo is a reorganization that goes below the last final block.
 func (c *fakeChain) undo(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	c.reorganize(n, func() bool { return false })
 	c.final = min(c.final, len(c.blocks)-1)
 	c.earlier = nil
@@ -319,8 +321,7 @@ var errNode = errors.New("the node did not answer")
 func (c *fakeChain) Account() treasury.Account { return c.account }
 
 func (c *fakeChain) Sanctioned(_ context.Context, destination string) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := c.step(); err != nil {
 		return false, err
 	}
@@ -330,8 +331,7 @@ func (c *fakeChain) Sanctioned(_ context.Context, destination string) (bool, err
 func (c *fakeChain) Check(
 	_ context.Context, _ money.PayoutCurrency, destination string,
 ) (checkout.PayoutFailure, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := c.step(); err != nil {
 		return "", err
 	}
@@ -349,8 +349,7 @@ func (c *fakeChain) Batch() treasury.Batch { return c.batch }
 func (c *fakeChain) Plan(
 	_ context.Context, payouts []treasury.TransferRequest, taken treasury.Slot,
 ) (treasury.TransferPlan, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := errors.Join(c.step(), c.planErr); err != nil {
 		return treasury.TransferPlan{}, err
 	}
@@ -389,13 +388,9 @@ func (c *fakeChain) cost(price int64) money.Crypto {
 }
 
 func (c *fakeChain) Bump(_ context.Context, last treasury.TransferVersion) (treasury.TransferPlan, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.step(); err != nil {
-		return treasury.TransferPlan{}, err
-	}
+	defer c.lock()()
 	var t terms
-	if err := json.Unmarshal(last.Terms, &t); err != nil {
+	if err := errors.Join(c.step(), json.Unmarshal(last.Terms, &t)); err != nil {
 		return treasury.TransferPlan{}, err
 	}
 	most := int64(10_000)
@@ -412,13 +407,9 @@ func (c *fakeChain) Bump(_ context.Context, last treasury.TransferVersion) (trea
 }
 
 func (c *fakeChain) Cancel(_ context.Context, last treasury.TransferVersion) (treasury.TransferPlan, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := errors.Join(c.step(), c.planErr); err != nil {
-		return treasury.TransferPlan{}, err
-	}
+	defer c.lock()()
 	var t terms
-	if err := json.Unmarshal(last.Terms, &t); err != nil {
+	if err := errors.Join(c.step(), c.planErr, json.Unmarshal(last.Terms, &t)); err != nil {
 		return treasury.TransferPlan{}, err
 	}
 	t.Tip, t.Cap = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip)
@@ -426,8 +417,7 @@ func (c *fakeChain) Cancel(_ context.Context, last treasury.TransferVersion) (tr
 }
 
 func (c *fakeChain) Sign(ctx context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if c.signHangs {
 		<-ctx.Done()
 	}
@@ -466,8 +456,7 @@ func (c *fakeChain) Send(_ context.Context, v treasury.TransferVersion) error {
 	if c.onSend != nil {
 		c.onSend(v.TxHash)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := errors.Join(c.step(), c.refuse); err != nil {
 		return err
 	}
@@ -513,8 +502,7 @@ func (c *fakeChain) Look(ctx context.Context, versions []treasury.TransferVersio
 		<-ctx.Done()
 		return treasury.TransferSnapshot{}, ctx.Err()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := c.step(); err != nil {
 		return treasury.TransferSnapshot{}, err
 	}
@@ -576,8 +564,7 @@ func (c *fakeChain) lie(seen treasury.TransferSnapshot, versions []treasury.Tran
 }
 
 func (c *fakeChain) Snapshot(context.Context) (treasury.AccountSnapshot, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := c.step(); err != nil {
 		return treasury.AccountSnapshot{}, err
 	}
@@ -612,8 +599,7 @@ func (b *fakeBlock) purse() money.Purse {
 }
 
 func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (treasury.Outflows, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if err := c.step(); err != nil {
 		return treasury.Outflows{}, err
 	}
@@ -648,8 +634,7 @@ func (r fakeReceipt) outflows(height uint64) (all []treasury.Outflow) {
 
 // VersionOf is only of coins: what is recovered on Ethereum is read from a real node.
 func (c *fakeChain) VersionOf(_ context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	for _, r := range c.mined() {
 		if r.txHash != all[0].TxHash || len(all) != len(r.Pays) || r.Coins == nil {
 			continue
@@ -682,8 +667,7 @@ type fakePayment struct {
 // paid returns the chain's payments by payout id, and what the network took. Payments that belong to no payout are
 // under "".
 func (c *fakeChain) paid() (payments map[string][]fakePayment, fees *big.Int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	payments, fees = map[string][]fakePayment{}, new(big.Int)
 	for _, r := range c.mined() {
 		fees.Add(fees, r.cost.Units())
@@ -713,8 +697,7 @@ func (f fixture) requirePaidOnce(t *testing.T, refs ...checkout.Ref) {
 // foreign mines a transaction of somebody else with the account's key.
 func (c *fakeChain) foreign(t *testing.T, nonce uint64, units int64) {
 	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	maps.DeleteFunc(c.pool, func(_ string, tx fakeTx) bool { return tx.Nonce == nonce })
 	require.NoError(t, c.accept(fakeTx{Nonce: nonce, Tip: 5, Cap: 5_000,
 		Pays: []fakeOutput{{To: "0xThief", Currency: money.USDC, Units: units}}}))

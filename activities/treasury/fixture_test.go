@@ -240,6 +240,14 @@ func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 	return must(f.Store.Payouts.Payout(t.Context(), ref))(t)
 }
 
+// requireConfirmed requires that the transfers of payouts are final.
+func (f fixture) requireConfirmed(t *testing.T, refs ...checkout.Ref) {
+	t.Helper()
+	for _, ref := range refs {
+		require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	}
+}
+
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	t.Helper()

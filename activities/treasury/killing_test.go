@@ -26,9 +26,8 @@ var (
 	dice    = flag.Uint64("dice", 0, "seed of the killing test; 0 takes the time")
 )
 
-// TestTreasury_PaysEachPayoutOnce: two processes send and follow at the same wallet, while calls are
-// cut short, connections of PostgreSQL are killed, and the chain drops, reorganizes, lies and loses
-// answers.
+// Two processes send and follow at the same wallet, while calls are cut short, connections of PostgreSQL are killed,
+// and the chain drops, reorganizes, lies and loses answers.
 func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	f := newFixture(t)
 	seed := thrown(t)
@@ -66,8 +65,7 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	k.requirePaidOnce(t, refs)
 }
 
-// many makes payouts of four merchants. One of them has an address that gets nothing, and one has
-// an invalid address.
+// many makes payouts of four merchants. One of them has an address that gets nothing, and one has an invalid address.
 func (f fixture) many(t *testing.T, n int, seed uint64) []checkout.Ref {
 	t.Helper()
 	owners := []checkout.Owner{f.owner, f.merchant(t, "0xSecond"), f.merchant(t, "0xReverts"), f.merchant(t, "0xInvalid")}

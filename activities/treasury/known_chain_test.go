@@ -299,8 +299,7 @@ func (f fixture) replaced(t *testing.T) {
 	f.retire(t, id)
 }
 
-// TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid: the account of the backup has paid in the lost time, and
-// its key is replaced at once.
+// The account of the backup has paid in the lost time, and its key is replaced at once.
 func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
@@ -399,9 +398,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 		require.Equal(t, 1, f.sync(t).Confirmed)
 		require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID}))
 		require.Zero(t, f.sync(t).Signed)
-		for _, ref := range all {
-			require.NotNil(t, f.read(t, ref).ConfirmedAt)
-		}
+		f.requireConfirmed(t, all...)
 	}
 }
 

@@ -200,9 +200,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	require.Empty(t, f.sync(t).Alarms)
 	require.Nil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
 	f.requireBooked(t, loss)
-	for _, ref := range left {
-		require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	}
+	f.requireConfirmed(t, left...)
 }
 
 // signAll signs and mines what is pending.
@@ -389,8 +387,6 @@ func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), "0")
 	f.sync(t)
 	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID, Losses: []string{name}}))
-	for _, ref := range all[1:] {
-		require.NotNil(t, f.read(t, ref).ConfirmedAt)
-	}
+	f.requireConfirmed(t, all[1:]...)
 	f.fixture.requireBooked(t)
 }

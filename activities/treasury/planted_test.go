@@ -88,8 +88,7 @@ func (p *planted) without(t *testing.T, kind string) (back func(*testing.T)) {
 	}
 }
 
-// TestReconcile_FindsWhatIsPlanted: each difference is found by its name, shown by the report, and closed when its cause
-// is gone.
+// Each difference is found by its name, shown by the report, and closed when its cause is gone.
 func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -79,8 +79,7 @@ func (p *strictPool) tooClose(before, now *big.Int) bool {
 	return new(big.Int).Mul(now, big.NewInt(100)).Cmp(least) < 0
 }
 
-// TestSync_AnUnderpricedVersionIsFollowedByAHigherOne: the version that a pool refused is never mined, and the
-// first one stays in the pool until a version is high enough.
+// The version that a pool refused is never mined, and the first one stays in the pool until a version is high enough.
 func TestSync_AnUnderpricedVersionIsFollowedByAHigherOne(t *testing.T) {
 	t.Parallel()
 	for percent, versions := range map[int64]int{10: 2, 30: 3} {

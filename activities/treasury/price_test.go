@@ -23,8 +23,7 @@ func (r rates) Quote(_ context.Context, from money.Currency, _ money.PayoutCurre
 	return checkout.Quote{Rate: money.MustRate(r[1])}, nil
 }
 
-// TestMost_IsNeverMoreThanTheTreasuryPays: also when the currency gains a hundredth until the signature. It is
-// not much less either.
+// Also when the currency gains a hundredth until the signature. It is not much less either.
 func TestMost_IsNeverMoreThanTheTreasuryPays(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

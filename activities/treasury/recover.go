@@ -16,8 +16,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// RecoveryOrder asks what the chain knows of an account and PostgreSQL lacks, as after the restore of an
-// old backup.
+// RecoveryOrder asks what the chain knows of an account and PostgreSQL lacks, as after the restore of an old backup.
 type RecoveryOrder struct {
 	AccountID string
 	From      *uint64           // the first block; nil: since the chain is known to be ahead

@@ -93,8 +93,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
-// TestRefundPayout_OneThatExistsAfterAllEndsTheRetry: the network refused a refund, the payout was retried and held,
-// and then the network shows the refund.
+// The network refused a refund, the payout was retried and held, and then the network shows the refund.
 func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)

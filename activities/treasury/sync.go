@@ -47,11 +47,10 @@ type AccountResult struct {
 // cannot be mined before them.
 const maxLive = 500
 
-// Sync is one round of following. It looks at the live transfers of every chain, oldest first, sends
-// the bytes again when no node knows them, raises the fee of a transfer that blocks the
-// others, writes what is final, and freezes an account when a used slot or an outflow is not ours. Then it signs the
-// next batch, on a chain that has batches. It is safe to run twice at once. With an error the result
-// holds what was done; a repeat does the rest.
+// Sync is one round of following. It looks at the live transfers of every chain, oldest first, sends the bytes again
+// when no node knows them, raises the fee of a transfer that blocks the others, writes what is final, and freezes an
+// account when a used slot or an outflow is not ours. Then it signs the next batch, on a chain that has batches. It is
+// safe to run twice at once. With an error the result holds what was done; a repeat does the rest.
 func (t *Treasury) Sync(ctx context.Context) (SyncResult, error) {
 	networks := slices.Sorted(maps.Keys(t.Chains))
 	accounts, faults := make([]AccountResult, len(networks)), make([]error, len(networks))
@@ -147,8 +146,7 @@ func (r *round) alarm(format string, args ...any) {
 	r.result.Alarms = append(r.result.Alarms, fmt.Sprintf(format, args...))
 }
 
-// maxRanges is the number of ranges of blocks that one round compares. After a long outage the next
-// rounds do the rest.
+// maxRanges is the number of ranges of blocks that one round compares. After a long outage the next rounds do the rest.
 const maxRanges = 20
 
 func (r *round) checkOutflows(ctx context.Context) error {

@@ -19,8 +19,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// Treasury pays the payouts of one mode. Any number of processes may do so at once, with the same
-// accounts.
+// Treasury pays the payouts of one mode. Any number of processes may do so at once, with the same accounts.
 type Treasury struct {
 	Payouts    *storage.Payouts
 	Store      *storage.Treasury
@@ -155,8 +154,7 @@ func send(ctx context.Context, chain treasury.Chain, v treasury.TransferVersion)
 	return nil
 }
 
-// putOff holds or fails the payout when that is what the error of transfer asks for. It returns any
-// other error.
+// putOff holds or fails the payout when that is what the error of transfer asks for. It returns any other error.
 func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (out treasury.TransferOutcome, err error) {
 	var (
 		held    checkout.HeldError
@@ -231,8 +229,7 @@ func (t *Treasury) stuckAfter() time.Duration {
 	return t.StuckAfter
 }
 
-// Accounts returns the treasury's accounts, oldest first. An account is listed once it was used or
-// followed.
+// Accounts returns the treasury's accounts, oldest first. An account is listed once it was used or followed.
 func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, error) {
 	return t.Store.TreasuryAccounts(ctx, t.Mode)
 }

@@ -321,8 +321,7 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	}
 }
 
-// TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller. A retry waits again: its destination may
-// be another one by then.
+// Time does not make it smaller. A retry waits again: its destination may be another one by then.
 func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 	f := newFixture(t)
 	ref, retried := f.usdc(t), f.usdc(t)

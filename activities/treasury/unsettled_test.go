@@ -34,8 +34,7 @@ func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
 }
 
-// TestUnsettled_HoldsWhenManyComeAtOnce: the limit is the merchant's, over all accounts, so the lock of an
-// account is not enough.
+// The limit is the merchant's, over all accounts, so the lock of an account is not enough.
 func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 3*10_692 + 10_691
