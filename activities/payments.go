@@ -123,8 +123,7 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case errors.Is(err, checkout.ErrNoRate), errors.Is(err, checkout.ErrPaymentNotPossible):
 		return temporal.NewNonRetryableApplicationError(publicReason(err), contract.ErrTypePaymentNotPossible, nil)
 	case errors.Is(err, checkout.ErrNotPending):
-		return temporal.NewNonRetryableApplicationError("session is not pending",
-			contract.ErrTypeSessionNotPending, nil)
+		return temporal.NewNonRetryableApplicationError("session is not pending", contract.ErrTypeSessionNotPending, nil)
 	}
 	return asUnavailable(ctx, err)
 }

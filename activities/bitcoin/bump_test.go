@@ -21,7 +21,7 @@ func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
 
 	r.mineNothing(9)
 	require.ErrorIs(t, errorOf(c.Bump(t.Context(), first)), treasury.ErrNotStuck, "size costs no more now")
-	r.costs("0.00020000")
+	r.market.Set("0.00020000")
 	second := r.bumped(c, first)
 	require.Equal(t, first.Slot, second.Slot)
 	require.Equal(t, first.Outputs, second.Outputs)
@@ -48,12 +48,12 @@ func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
 func TestBump_WithinTheBudget(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.MaxFeeRate = 10_000 })
-	r.costs("0.00005000")
+	r.market.Set("0.00005000")
 	first := r.sent(c, "0.005")
 	r.mineNothing(9)
-	r.costs("0.00100000")
+	r.market.Set("0.00100000")
 	second := r.bumped(c, first)
-	r.costs("0.02000000")
+	r.market.Set("0.02000000")
 	require.ErrorIs(t, errorOf(c.Bump(t.Context(), second)), treasury.ErrNotStuck, "each version has its time")
 	r.mineNothing(9)
 	third := r.bumped(c, second)
@@ -89,7 +89,7 @@ func TestCancel_PaysTheWallet(t *testing.T) {
 func TestCancel_ALargeBatch(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.MaxFeeRate = 30 })
-	r.costs("0.00020000")
+	r.market.Set("0.00020000")
 	v := r.sent(c, slices.Repeat([]string{"0.01"}, 30)...)
 	r.canceled(c, v)
 }

@@ -59,7 +59,7 @@ func TestBump_AChildThatPaysForBoth(t *testing.T) {
 			c := r.open()
 			v := r.sent(c, "0.0015")
 			require.NoError(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: fee}))
-			r.costs("0.00020000")
+			r.market.Set("0.00020000")
 			r.mineNothing(17)
 			require.ErrorIs(t, errorOf(c.Bump(t.Context(), v)), treasury.ErrNotStuck)
 
@@ -111,7 +111,7 @@ func TestBump_ALargeChildAtALowPrice(t *testing.T) {
 	require.ErrorContains(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 500}), "insufficient fee", "it would replace that of the other payee")
 
 	r.mineNothing(9)
-	r.costs("0.00020000")
+	r.market.Set("0.00020000")
 	next := r.bumped(c, v)
 	require.Equal(t, "0.00005300", next.MaxCost.String())
 	require.Equal(t, []string{next.TxHash}, r.pool())
@@ -129,7 +129,7 @@ func TestBump_AChildOfEveryVersion(t *testing.T) {
 		last := all[len(all)-1]
 		fee := int64(price.of(1_150)) - r.terms(last.TransferPlan).Fee - 50 // both are 1,150 vB
 		require.NoError(t, r.spends(last, 0, chains.Child{Version: restricted, Size: 978, Fee: fee}))
-		r.costs(sats(price).crypto().String())
+		r.market.Set(sats(price).crypto().String())
 		r.mineNothing(9)
 		plan, err := c.Bump(t.Context(), last)
 		if errors.Is(err, treasury.ErrNotStuck) {
@@ -172,7 +172,7 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	held, free := r.old(c, "0.004", "0.0015"), r.old(c, "0.02")
 	require.NoError(t, r.spends(held, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000}))
 	r.mineNothing(9)
-	r.costs("0.00020000")
+	r.market.Set("0.00020000")
 	require.ErrorIs(t, errorOf(c.Bump(t.Context(), held)), treasury.ErrFeeTooHigh)
 	canceled := r.canceled(c, held)
 
@@ -213,7 +213,7 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 		require.NoError(t, miners.Call(t.Context(), "", nil, "sendrawtransaction", digits, 0))
 	}
 	require.NoError(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 8_500}))
-	r.costs("0.00016000")
+	r.market.Set("0.00016000")
 	all, fees := []treasury.TransferVersion{v}, []string(nil)
 	for taken := false; !taken; {
 		require.Less(t, len(all), 4)

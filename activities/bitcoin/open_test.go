@@ -95,7 +95,7 @@ func TestOpen_ALockedWalletIsNotReady(t *testing.T) {
 func TestOpen_WithoutAWallet(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.Wallet, o.Signs = "", false })
-	r.costs("0.00010000")
+	r.market.Set("0.00010000")
 	fee := must(c.TransferFee(t.Context(), money.BTC))(t)
 	require.Equal(t, "0.00001530", fee.String())
 	plan := r.planned(r.open(), "0.1")

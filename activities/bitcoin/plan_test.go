@@ -14,7 +14,7 @@ import (
 func TestPlan_ABatchOfAHundred(t *testing.T) {
 	r := newRig(t, "5", "5", "5")
 	c := r.open()
-	r.costs("0.00010000")
+	r.market.Set("0.00010000")
 	payouts := r.requests(slices.Repeat([]string{"0.05", "0.051"}, 50)...)
 	kinds := []string{"legacy", "p2sh-segwit", "bech32", "bech32m"} // P2PKH, P2SH, P2WPKH, P2TR
 	for i := range payouts {
@@ -125,7 +125,7 @@ func TestShares_ComeOutEven(t *testing.T) {
 func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
-	r.costs("0.00020000")
+	r.market.Set("0.00020000")
 	payouts := r.requests("0.3", "0.00001", "0.3", "0.9", "0.3")
 	payouts[4].Destination = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
 	var some treasury.PayoutErrors
@@ -144,7 +144,7 @@ func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 	require.NoError(t, r.planError(c, payouts))
 
 	require.ErrorIs(t, r.planError(c, r.requests("0.0002")), treasury.ErrTooSmall)
-	r.costs("0.00200000")
+	r.market.Set("0.00200000")
 	require.ErrorIs(t, r.planError(c, payouts), treasury.ErrFeeTooHigh)
 }
 
@@ -168,7 +168,7 @@ func TestPlan_CombinesSmallCoinsWhileSizeIsCheap(t *testing.T) {
 	require.Len(t, few.Slot, 1+10, "the wallet keeps 200 coins")
 	v := r.sign(c, few)
 	require.NoError(t, c.Send(t.Context(), v))
-	r.costs("0.00006000")
+	r.market.Set("0.00006000")
 	many := r.planned(c, "0.05")
 	require.Greater(t, len(many.Slot), 40, "of the coins that are left")
 	require.Zero(t, r.terms(many).Extra, "size is not cheap")

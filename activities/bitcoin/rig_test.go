@@ -22,7 +22,7 @@ type rig struct {
 	*testing.T
 
 	node    *chains.Bitcoin
-	market  *chains.FeeMarket
+	market  *chains.FeeMarket // Set gives the price of 1,000 vB, in bitcoins
 	options Options
 }
 
@@ -49,11 +49,6 @@ func newRig(t *testing.T, coins ...string) *rig {
 func (r *rig) makeWallet(name string, withoutKeys bool) {
 	r.Helper()
 	r.call("", nil, "createwallet", name, withoutKeys, withoutKeys, "", false, true, true)
-}
-
-// costs sets what the node says that 1,000 vB cost, in bitcoins.
-func (r *rig) costs(rate string) {
-	r.market.Set(rate)
 }
 
 func (r *rig) call(wallet string, result any, method string, args ...any) {
@@ -182,7 +177,7 @@ func (r *rig) received(address string) string {
 	return got.String()
 }
 
-// termsOfPlan returns the terms of a plan.
+// terms returns the terms of a plan.
 func (r *rig) terms(plan treasury.TransferPlan) terms {
 	r.Helper()
 	return must(decodeTerms(plan.Terms))(r)

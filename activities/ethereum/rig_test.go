@@ -3,6 +3,7 @@ package ethereum
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"math/big"
@@ -196,8 +197,11 @@ func (r *rig) has(currency money.PayoutCurrency, account string) string {
 }
 
 // A lie changes a node's answer. It gets the method, its arguments and the true answer, a result as JSON.
-// It returns the answer to give; nil is the true one. An answer that is an error becomes one of JSON-RPC.
+// It returns the answer to give; nil is the true one. An error becomes one of JSON-RPC.
 type lie func(method string, args []json.RawMessage, truth json.RawMessage) any
+
+// An httpStatus is a lie: the node does not serve the method, with this status.
+type httpStatus int
 
 // A proxy passes JSON-RPC on to a node and can change single answers.
 type proxy struct {
@@ -228,8 +232,10 @@ func proxyTo(t *testing.T, target string) *proxy {
 		}
 		defer answer.Body.Close()
 		truth, _ := io.ReadAll(answer.Body)
+		status, changed := p.changed(body, truth)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(p.changed(body, truth))
+		w.WriteHeader(int(status))
+		_, _ = w.Write(changed)
 	}))
 	t.Cleanup(server.Close)
 	p.URL = server.URL
@@ -249,24 +255,26 @@ type rpcAnswer struct {
 	Error   any             `json:"error,omitempty"`
 }
 
-// changed returns the answers to one request or a batch.
-func (p *proxy) changed(body, truth []byte) []byte {
+// changed returns the answers to one request or a batch, and their status of HTTP.
+func (p *proxy) changed(body, truth []byte) (status httpStatus, changed []byte) {
 	var requests []rpcRequest
 	var answers []rpcAnswer
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		_ = json.Unmarshal(body, &requests)
-		_ = json.Unmarshal(truth, &answers)
-	} else {
-		requests, answers = make([]rpcRequest, 1), make([]rpcAnswer, 1)
-		_ = json.Unmarshal(body, &requests[0])
-		_ = json.Unmarshal(truth, &answers[0])
+	batch := bytes.HasPrefix(bytes.TrimSpace(body), []byte("["))
+	if !batch {
+		body, truth = fmt.Appendf(nil, "[%s]", body), fmt.Appendf(nil, "[%s]", truth)
 	}
+	_ = json.Unmarshal(body, &requests)
+	_ = json.Unmarshal(truth, &answers)
+	status = http.StatusOK
 	for i, r := range requests {
 		p.mu.Lock()
 		p.asked[r.Method]++
 		p.mu.Unlock()
 		switch told := (*p.lie.Load())(r.Method, r.Params, answers[i].Result).(type) {
 		case nil:
+		case httpStatus:
+			status, answers[i].Result = told, nil
+			answers[i].Error = map[string]any{"code": -32600, "message": "Unsupported method"}
 		case error:
 			answers[i].Result, answers[i].Error = nil, map[string]any{"code": -32000, "message": told.Error()}
 		default:
@@ -274,13 +282,11 @@ func (p *proxy) changed(body, truth []byte) []byte {
 			answers[i].Error = nil
 		}
 	}
-	var out []byte
-	if len(requests) > 1 || bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		out, _ = json.Marshal(answers)
-	} else {
-		out, _ = json.Marshal(answers[0])
+	changed, _ = json.Marshal(answers)
+	if !batch {
+		changed = changed[1 : len(changed)-1]
 	}
-	return out
+	return status, changed
 }
 
 // edited returns an object of JSON with other fields.

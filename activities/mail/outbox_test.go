@@ -40,21 +40,16 @@ func newOffice(t *testing.T) *office {
 	o := &office{T: t, Database: storagetest.New(t)}
 	store := o.Open(t, 4)
 	o.Store = store
-	var err error
-	o.box, err = mailbox.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	o.box = must(mailbox.Start("127.0.0.1:0"))(t)
 	t.Cleanup(o.box.Close)
-	server, err := NewSMTP("smtp://"+o.box.Address, "checkout@service.example")
-	require.NoError(t, err)
+	server := must(NewSMTP("smtp://"+o.box.Address, "checkout@service.example"))(t)
 	o.Outbox = Outbox{People: store.People, Requests: store.Requests, Sessions: store.Sessions.SessionReader, Send: server.Send, DashboardURL: "https://dashboard.example"}
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
 		PaymentAttempts: merchant.DefaultPaymentAttempts}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	o.member = merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
-	token, err := store.People.Invite(t.Context(), o.member, "test")
-	require.NoError(t, err)
-	_, err = store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
-	require.NoError(t, err)
+	token := must(store.People.Invite(t.Context(), o.member, "test"))(t)
+	require.NoError(t, errorOf(store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")))
 	return o
 }
 
@@ -153,8 +148,7 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
-	n, err := o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10)
-	require.NoError(t, err)
+	n := must(o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10))(t)
 	require.Equal(t, 1, n)
 }
 
@@ -194,8 +188,7 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	o := newOffice(t)
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
-	taken, err := o.Store.People.DueMails(t.Context(), 10)
-	require.NoError(t, err)
+	taken := must(o.Store.People.DueMails(t.Context(), 10))(t)
 	require.Len(t, taken, 1)
 	require.NoError(t, o.sendDue(t.Context()))
 	require.Empty(t, o.box.Mails(""), "another process has it")
@@ -254,19 +247,16 @@ func TestSMTP_RefusesWrongAddresses(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 	}
 	for _, address := range []string{"smtps://user:secret@mail.example", "smtp://user:s%40@mail.example:2525", "smtp://127.0.0.1:25"} {
-		_, err := NewSMTP(address, "a@b.example")
-		require.NoError(t, err, address)
+		require.NoError(t, errorOf(NewSMTP(address, "a@b.example")), address)
 	}
-	_, err := NewSMTP("smtp://host", "nobody")
-	require.Error(t, err)
+	require.Error(t, errorOf(NewSMTP("smtp://host", "nobody")))
 }
 
 // TestSMTP_InsistsOnTLS checks that no mail goes to another computer in the clear.
 func TestSMTP_InsistsOnTLS(t *testing.T) {
 	o := newOffice(t)
 	_, port, _ := strings.Cut(o.box.Address, ":")
-	s, err := NewSMTP("smtp://mail.example:"+port, "a@b.example")
-	require.NoError(t, err)
+	s := must(NewSMTP("smtp://mail.example:"+port, "a@b.example"))(t)
 	s.host = "127.0.0.1" // as if the name led here
 	require.Error(t, s.Send(t.Context(), Message{To: "ann@shop.example"}))
 	require.Empty(t, o.box.Mails(""))
@@ -287,37 +277,34 @@ func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
 	}
 }
 
-// TestOutbox_AStopSendsNothingTwice stops the process while the mail server takes a mail.
-func TestOutbox_AStopSendsNothingTwice(t *testing.T) {
-	o := newOffice(t)
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
-	ctx, stop := context.WithCancel(t.Context())
-	send := o.Send
-	o.Send = func(sending context.Context, m Message) error {
-		stop()
-		return send(sending, m)
+func TestOutbox_AnEndInTheMiddleSendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(o *office, stop func()){
+		"of the connection, after the server took the mail": func(o *office, _ func()) { o.box.HangUp() },
+		"of the process, while the server takes the mail": func(o *office, stop func()) {
+			send := o.Send
+			o.Send = func(ctx context.Context, m Message) error {
+				stop()
+				return send(ctx, m)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+			ctx, stop := context.WithCancel(t.Context())
+			end(o, stop)
+			require.NoError(t, o.sendDue(ctx))
+			require.Equal(t, 1, o.count(sent))
+			require.Len(t, o.box.Mails(""), 1)
+		})
 	}
-	require.NoError(t, o.sendDue(ctx))
-	require.Equal(t, 1, o.count(sent))
-	require.Len(t, o.box.Mails(""), 1)
-}
-
-// TestOutbox_AServerThatHangsUpGetsAMailOnce talks to a server that takes a mail and then ends the connection
-// without the words that SMTP wants.
-func TestOutbox_AServerThatHangsUpGetsAMailOnce(t *testing.T) {
-	o := newOffice(t)
-	o.box.HangUp()
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
-	require.NoError(t, o.sendDue(t.Context()))
-	require.Len(t, o.box.Mails(""), 1)
-	require.Equal(t, 1, o.count(sent))
 }
 
 // TestSMTP_SendsNoPasswordInTheClear talks to a server on this computer that has no TLS and wants a password.
 func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	heard := make(chan string, 1)
 	go func() {
@@ -339,9 +326,8 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 			_, _ = fmt.Fprint(conn, answer)
 		}
 	}()
-	s, err := NewSMTP("smtp://user:our-password@"+listener.Addr().String(), "a@b.example")
-	require.NoError(t, err)
-	err = s.Send(t.Context(), Message{To: "ann@shop.example"})
+	s := must(NewSMTP("smtp://user:our-password@"+listener.Addr().String(), "a@b.example"))(t)
+	err := s.Send(t.Context(), Message{To: "ann@shop.example"})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "our-password")
 	said := <-heard
@@ -375,8 +361,7 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	require.NotContains(t, mails[0].Text, "192.0.2.1")
 	token, ours := strings.CutPrefix(links[0], "https://dashboard.example/invitation/")
 	require.True(t, ours)
-	joined, err := o.Store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")
-	require.NoError(t, err)
+	joined := must(o.Store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", ""))(t)
 	require.Equal(t, bob.ID, joined.ID)
 
 	require.ErrorIs(t, o.Store.People.KeepInvitation(t.Context(), bob.ID, []byte("x")), checkout.ErrNotFound, "who has joined gets no other link")
@@ -429,3 +414,14 @@ func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
 	require.Len(t, o.box.Mails(o.member.Email), 3)
 	require.Equal(t, 1, o.count(open))
 }
+
+// must returns the result of a call that must succeed, as in must(call())(t).
+func must[T any](got T, err error) func(require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return got
+	}
+}
+
+// errorOf leaves out the result of a call that must fail, or whose result does not matter.
+func errorOf(_ any, err error) error { return err }

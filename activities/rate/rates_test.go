@@ -118,12 +118,17 @@ func (d *desk) touch() {
 	d.poll()
 }
 
-func (d *desk) rate(from money.Currency, to money.PayoutCurrency) string {
+func (d *desk) quote(from money.Currency, to money.PayoutCurrency) checkout.Quote {
 	d.t.Helper()
 	q, err := d.Quote(d.t.Context(), from, to)
 	require.NoError(d.t, err)
 	require.Equal(d.t, d.at, q.At)
-	return q.Rate.String()
+	return q
+}
+
+func (d *desk) rate(from money.Currency, to money.PayoutCurrency) string {
+	d.t.Helper()
+	return d.quote(from, to).Rate.String()
 }
 
 // none requires that there is no rate, for this reason.
@@ -142,7 +147,7 @@ var (
 	eurUSD  = pair{"EUR", "USD"}
 )
 
-func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
+func TestQuote_LocksTheWorstRateLessTheSpread(t *testing.T) {
 	d := newDesk(t, Chainlink, Kraken, Coinbase)
 	d.set(Kraken, btcUSD, "64000")
 	d.set(Coinbase, btcUSD, "64128")
@@ -150,8 +155,6 @@ func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
 	d.sources[Chainlink].got[btcUSD] = reading{price: price{bid: decimal.NewFromInt(64100),
 		ask: decimal.NewFromInt(64100), at: d.at.Add(-30 * time.Second)}}
 	d.poll()
-	q, err := d.Quote(t.Context(), money.USD, money.BTC)
-	require.NoError(t, err)
 	require.Equal(t, checkout.Quote{
 		Rate: money.MustRate("0.000015437874251496"), // 1/64128 = 0.000015593812375249…, less 1 %
 		At:   monday, Until: monday.Add(24 * time.Hour),
@@ -160,24 +163,10 @@ func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
 			{Source: Coinbase, Rate: money.MustRate("0.000015593812375249"), At: monday},
 			{Source: Kraken, Rate: money.MustRate("0.000015625"), At: monday},
 		},
-	}, q)
-}
+	}, d.quote(money.USD, money.BTC))
 
-func TestQuote_IsLockedAsLongAsTheSettingSays(t *testing.T) {
-	d := newDesk(t, Kraken, Coinbase)
 	d.options.Lock = 36 * time.Hour
-	d.both("64000")
-	q, err := d.Quote(t.Context(), money.USD, money.BTC)
-	require.NoError(t, err)
-	require.Equal(t, monday.Add(36*time.Hour), q.Until)
-}
-
-func TestQuote_StablecoinsHaveTheirOwnSpread(t *testing.T) {
-	d := newDesk(t, Kraken, Coinbase)
-	d.set(Kraken, usdcUSD, "1")
-	d.set(Coinbase, usdcUSD, "1.0001")
-	d.poll()
-	require.Equal(t, "0.994900509949005098", d.rate(money.USD, money.USDC)) // 1/1.0001 × 0.995, rounded down
+	require.Equal(t, monday.Add(36*time.Hour), d.quote(money.USD, money.BTC).Until)
 }
 
 // TestQuote_GoesOverDollars: we sell the fiat currency at the bid and buy the payout's at the ask.
@@ -189,6 +178,7 @@ func TestQuote_GoesOverDollars(t *testing.T) {
 		d.setBook(name, usdcUSD, "0.99", "1")
 	}
 	d.poll()
+	require.Equal(t, "0.995", d.rate(money.USD, money.USDC))      // less the spread of a stablecoin
 	require.Equal(t, "1.0746", d.rate(money.EUR, money.USDC))     // 1.08 × 0.995
 	require.Equal(t, "0.796", d.rate(money.CAD, money.USDC))      // 1/1.25 × 0.995
 	d.none(money.GBP, money.USDC, "kraken: it has no such price") // and no way to it
@@ -203,17 +193,14 @@ func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
 	d.at = d.at.Add(20 * time.Second)
 	d.set(Coinbase, eurUSD, "1.08")
 	d.poll()
-	q, err := d.Quote(t.Context(), money.EUR, money.BTC)
-	require.NoError(t, err)
 	require.Equal(t, []checkout.SourceRate{
 		{Source: Coinbase, Rate: money.MustRate("0.00002"), At: monday}, {Source: Kraken, Rate: money.MustRate("0.00002"), At: monday},
-	}, q.Sources)
+	}, d.quote(money.EUR, money.BTC).Sources)
 
 	d.put(Kraken, btcEUR, reading{err: errNotJSON})
 	d.poll()
-	q, err = d.Quote(t.Context(), money.EUR, money.BTC)
-	require.NoError(t, err, "Kraken still has the way over dollars")
-	require.Equal(t, "0.000019999629636488", q.Sources[1].Rate.String())
+	kraken := d.quote(money.EUR, money.BTC).Sources[1]
+	require.Equal(t, "0.000019999629636488", kraken.Rate.String(), "Kraken still has prices over dollars")
 }
 
 func TestQuote_OneSourceIsNone(t *testing.T) {
@@ -262,8 +249,7 @@ func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
 	require.Contains(t, d.log.String(), "prices of an exchange rate source are missing")
 
 	d.at = monday.Add(70 * time.Second)
-	d.none(money.USD, money.BTC,
-		"coinbase: BTC/USD is 1m10s old, older than 1m0s: not reachable: connection refused")
+	d.none(money.USD, money.BTC, "coinbase: BTC/USD is 1m10s old, older than 1m0s: not reachable: connection refused")
 
 	d.set(Coinbase, btcUSD, "64002")
 	d.poll()
@@ -467,16 +453,13 @@ func TestNeverQuoted(t *testing.T) {
 	t.Parallel()
 	o := Defaults()
 	o.Chain = feeds{}
-	for _, c := range []struct {
-		sources []string
-		never   []string
-	}{
+	missing := []string{"USD to USDC", "CAD to USDT", "CAD to USDC", "CAD to BTC", "CAD to ETH",
+		"AUD to USDT", "AUD to USDC", "AUD to BTC", "AUD to ETH"}
+	for _, c := range []struct{ sources, never []string }{
 		{[]string{Kraken, Coinbase, Chainlink}, nil},
 		{[]string{Kraken, Chainlink}, nil},
-		{[]string{Kraken, Coinbase}, []string{"USD to USDC", "CAD to USDT", "CAD to USDC", "CAD to BTC", "CAD to ETH",
-			"AUD to USDT", "AUD to USDC", "AUD to BTC", "AUD to ETH"}},
-		{[]string{Coinbase, Chainlink}, []string{"USD to USDC", "CAD to USDT", "CAD to USDC", "CAD to BTC", "CAD to ETH",
-			"AUD to USDT", "AUD to USDC", "AUD to BTC", "AUD to ETH"}},
+		{[]string{Kraken, Coinbase}, missing},
+		{[]string{Coinbase, Chainlink}, missing},
 	} {
 		o.Sources = c.sources
 		r, err := New(o)

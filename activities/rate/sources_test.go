@@ -45,6 +45,15 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
+// refused requires that a reading has no price, for a short reason that does not pass by itself.
+func refused(t *testing.T, got reading, reason string) {
+	t.Helper()
+	require.ErrorContains(t, got.err, reason)
+	require.Less(t, len(got.err.Error()), 130)
+	require.NotErrorIs(t, got.err, errAway)
+	require.Zero(t, got.price)
+}
+
 func number(text string) decimal.Decimal { return decimal.RequireFromString(text) }
 
 func TestKraken_AsksForAllPricesAtOnce(t *testing.T) {
@@ -83,11 +92,7 @@ func TestKraken_BadBooksAreNoPrices(t *testing.T) {
 			want = "is not a price" // and is not quoted whole
 		}
 		k := newKraken(serve(t, answer(http.StatusOK, `{"error":[],"result":{"XXBTZUSD":`+book+`}}`)))
-		got := k.read(t.Context())[btcUSD]
-		require.ErrorContains(t, got.err, want)
-		require.Less(t, len(got.err.Error()), 120)
-		require.NotErrorIs(t, got.err, errAway)
-		require.Zero(t, got.price)
+		refused(t, k.read(t.Context())[btcUSD], want)
 	}
 }
 
@@ -149,10 +154,7 @@ func TestCoinbase_BadAnswersAreNoPrices(t *testing.T) {
 		`{"x":"` + strings.Repeat("x", maxBody) + `"}`:            "its answer is longer than 65536 bytes",
 	} {
 		c := newCoinbase(serve(t, answer(http.StatusOK, body)))
-		got := c.read(t.Context())[btcUSD]
-		require.ErrorContains(t, got.err, want)
-		require.NotErrorIs(t, got.err, errAway)
-		require.Zero(t, got.price)
+		refused(t, c.read(t.Context())[btcUSD], want)
 	}
 }
 
@@ -299,9 +301,7 @@ func TestChainlink_BadRoundsAreNoPrices(t *testing.T) {
 			f := feeds{}
 			f.set(feedBTC, c.decimals, c.data)
 			_, got := readFeeds(t, f, monday)
-			require.ErrorContains(t, got[btcUSD].err, c.want)
-			require.NotErrorIs(t, got[btcUSD].err, errAway)
-			require.Less(t, len(got[btcUSD].err.Error()), 200)
+			refused(t, got[btcUSD], c.want)
 		})
 	}
 }
@@ -326,17 +326,14 @@ func TestChainlink_EachFeedHasItsOwnAge(t *testing.T) {
 	t.Parallel()
 	c, _ := readFeeds(t, feeds{}, monday)
 	saturday := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for _, p := range []pair{btcUSD, {"ETH", "USD"}} {
-		require.Equal(t, 66*time.Minute, c.maxAge(p, monday), p)
-		require.Equal(t, 66*time.Minute, c.maxAge(p, saturday), p)
-	}
-	for _, p := range []pair{usdcUSD, {"USDT", "USD"}} {
-		require.Equal(t, 26*time.Hour+24*time.Minute, c.maxAge(p, monday), p)
-		require.Equal(t, 26*time.Hour+24*time.Minute, c.maxAge(p, saturday), p)
-	}
-	for _, p := range []pair{eurUSD, {"GBP", "USD"}, {"CAD", "USD"}, {"AUD", "USD"}} {
-		require.Equal(t, 26*time.Hour+24*time.Minute, c.maxAge(p, monday), p)
-		require.Equal(t, 72*time.Hour, c.maxAge(p, saturday), p)
+	const day = 26*time.Hour + 24*time.Minute
+	for base, want := range map[string][2]time.Duration{
+		"BTC": {66 * time.Minute, 66 * time.Minute}, "ETH": {66 * time.Minute, 66 * time.Minute},
+		"USDC": {day, day}, "USDT": {day, day},
+		"EUR": {day, 72 * time.Hour}, "GBP": {day, 72 * time.Hour}, "CAD": {day, 72 * time.Hour}, "AUD": {day, 72 * time.Hour},
+	} {
+		p := pair{base, "USD"}
+		require.Equal(t, want, [2]time.Duration{c.maxAge(p, monday), c.maxAge(p, saturday)}, base)
 	}
 }
 

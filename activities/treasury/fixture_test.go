@@ -38,9 +38,7 @@ type fakeRates struct {
 	eth  string // ETH for one euro; "" is the usual rate
 }
 
-func (r *fakeRates) Quote(
-	_ context.Context, from money.Currency, to money.PayoutCurrency,
-) (checkout.Quote, error) {
+func (r *fakeRates) Quote(_ context.Context, from money.Currency, to money.PayoutCurrency) (checkout.Quote, error) {
 	if r.none {
 		return checkout.Quote{}, checkout.ErrNoRate
 	}

@@ -8,6 +8,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -31,20 +33,16 @@ type strictPool struct {
 func newStrictPool(t *testing.T, node string, percent int64) *strictPool {
 	t.Helper()
 	p := &strictPool{percent: percent, waiting: map[uint64]*types.Transaction{}}
+	forward := httputil.NewSingleHostReverseProxy(must(url.Parse(node))(t))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Content-Type", "application/json")
 		if id, ok := p.underpriced(body); ok {
+			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc": "2.0", "id": %s, "error": {"code": -32000, "message": "replacement transaction underpriced"}}`, id)
 			return
 		}
-		answer, err := http.Post(node, "application/json", bytes.NewReader(body))
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer answer.Body.Close()
-		_, _ = io.Copy(w, answer.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	p.URL = server.URL
