@@ -29,9 +29,7 @@ const (
 	connects = webhook.ErrorKind("")
 )
 
-// spellings are hosts that the guard or a parser before it treats differently. special_purpose_test.go has the ranges of
-// addresses. The nameserver answers 127.0.0.1 for every name outside .invalid. Go's resolver never asks for a name of
-// digits and dots.
+// spellings are hosts that the guard, or a parser before it, treats differently. special_purpose_test.go has ranges.
 var spellings = []spelling{
 	// Plain.
 	{"127.0.0.1", ErrBlockedAddress, blocked},
@@ -201,8 +199,7 @@ func TestAddressGuard_RefusesOtherNetworks(t *testing.T) {
 	require.ErrorIs(t, control("tcp4", "not-an-address:443", nil), ErrBlockedAddress)
 }
 
-// dialWorld is the guarded way out with a nameserver of its own. It stops right
-// before the first packet to an address that the guard lets pass.
+// dialWorld is the guarded way out with its own nameserver. It stops before the first packet to a permitted address.
 type dialWorld struct {
 	guard *AddressGuard
 	out   receivers // as in production

@@ -39,9 +39,8 @@ const (
 	success = webhook.ErrorKind("")
 )
 
-// TestReceiver_EveryBehaviour posts to all slow receivers at once, because some attempts take the full
-// ten seconds. The immediate ones follow four at a time: some send as fast as they can, and all at once
-// would hold up each other and the slow ones on a busy machine.
+// The slow receivers take up to ten seconds, so all start at once. The others follow four at a time: together they
+// would slow each other and the slow ones down on a busy machine.
 func TestReceiver_EveryBehaviour(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -185,8 +184,7 @@ func heads(t *testing.T) map[string]behaviour {
 	return table
 }
 
-// late sends first at once and then after the delay. The delay starts here, when the attempt
-// starts, and not when the fake receiver gets its turn.
+// late sends first at once, and then after a delay from the attempt on: the fake receiver may get its turn later.
 func late(t *testing.T, first string, after time.Duration, then string) string {
 	began := time.Now()
 	return fakeReceiver(t, func(w *wire) {
@@ -255,8 +253,7 @@ var names = map[string]behaviour{
 	"a private IPv6, for https":   {"https://invalid6.test/", 0, blocked, 0},
 }
 
-// In TLS 1.3 a client learns only after the handshake, while it already sends, that a certificate
-// was required. The alert or the end of the connection decides, whichever comes first.
+// In TLS 1.3 the client learns after the handshake that it needs a certificate, by an alert or the connection's end.
 func TestReceiver_AClientCertificateIsRequiredByTLS13(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)

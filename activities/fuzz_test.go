@@ -13,9 +13,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// FuzzAddressGuard compares registration and dial. Its nameserver answers 127.0.0.1 for every name.
-// A host that registration refuses is not dialed, unless it is malformed. A host that is registered
-// and dialed has a public address. No spelling ever leads to a special-purpose address.
+// FuzzAddressGuard compares registration and dial. Every name resolves to 127.0.0.1. A host that is refused is not
+// dialed unless it is malformed, and no spelling leads to a special-purpose address.
 func FuzzAddressGuard(f *testing.F) {
 	for _, s := range spellings {
 		f.Add(s.authority)

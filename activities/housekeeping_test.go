@@ -161,8 +161,7 @@ func (k *keeper) restarted() []string {
 	return k.runs.restarted
 }
 
-// Temporal's list may be down or slow, or may limit the rate of queries, while everything else
-// works. Once, no overdue run was then started again.
+// Temporal's list of runs can fail while everything else works. Overdue runs are restarted all the same.
 func TestRestartOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *testing.T) {
 	k := newKeeper(t)
 	late := k.deliveries(1)[0]
@@ -182,8 +181,7 @@ func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
 	require.Error(t, errorOf(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})), "when many fail, the reason is not in the rows")
 }
 
-// A run that was terminated is closed, and its delivery is pending. A run that ends its delivery while
-// Reconcile looks at it is closed, too: another run would send the event again.
+// A run that ends its delivery meanwhile is closed, like a terminated run. A restart would send the event again.
 func TestRestartOrphans_ARunThatEndsMeanwhileIsNotRepeated(t *testing.T) {
 	k := newKeeper(t)
 	late := k.deliveries(2)

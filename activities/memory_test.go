@@ -55,8 +55,7 @@ type footprint struct {
 	Goroutines int    // more than before, at last
 }
 
-// TestReceiver_MemoryStaysFlatUnder200BadReceivers posts from another process, so the memory of the
-// fake receivers does not count.
+// The requests come from another process, so the memory of the fake receivers does not count.
 func TestReceiver_MemoryStaysFlatUnder200BadReceivers(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)

@@ -21,8 +21,8 @@ type answer struct {
 
 func leadsTo(addresses ...string) answer { return answer{addresses: addresses} }
 
-// nameserver is a DNS server on loopback. It gives the answers of a name one after the other and repeats the last one;
-// their TTL is 0. An unknown name resolves to 127.0.0.1, unless it ends in .invalid.
+// nameserver is a DNS server on loopback. It returns a name's answers in turn, with a TTL of 0, and repeats the last
+// one. An unknown name resolves to 127.0.0.1, unless it ends in .invalid.
 type nameserver struct {
 	conn net.PacketConn
 	zone map[string][]answer

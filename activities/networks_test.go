@@ -22,8 +22,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// A desk has the activities of payments in test mode, with two card networks and two chains that say what
-// they were asked.
+// A desk has the payment activities in test mode, with two card networks and two chains that record their calls.
 type desk struct {
 	*activities.Payments
 	Store *storage.Store
@@ -166,8 +165,7 @@ func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
 	return in.Owner.Ref(got.PayoutID)
 }
 
-// TestPayments_WaitForTheirNetwork: without its network a payment is charged nowhere, and a payout is sent
-// nowhere. A payment that has not begun can be given up.
+// Without its network a payment is not charged and a payout not sent. A payment that has not begun can be given up.
 func TestPayments_WaitForTheirNetwork(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
@@ -359,8 +357,7 @@ func (n scripted) Confirm(context.Context, string, int, checkout.ChargeRequest) 
 	return checkout.ChargeResult{Outcome: n.outcome, Failure: checkout.FailureCardDeclined}, nil
 }
 
-// TestChargeCard_OneExecutionConfirms: of two executions that prepared a charge at the same time, the slower one
-// confirms nothing. Its repeat asks the network.
+// Two executions prepare the same charge. The slower one confirms nothing, and its repeat asks the network.
 func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()

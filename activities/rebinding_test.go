@@ -93,8 +93,7 @@ var rebindings = map[string]struct {
 	},
 }
 
-// TestAddressGuard_ANameThatChangesItsMindGetsNowhere registers each name and posts to it ten
-// times. Without the guard, the same name reaches the server.
+// Each name is registered, and gets ten requests. Without the guard the same name reaches the server.
 func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
 	t.Parallel()
 	refused, reached := 0, 0
@@ -132,8 +131,7 @@ func knock(t *testing.T, r receivers, door *doorCounter) reply {
 	return r.post(t.Context(), checkout.ModeTest, "http://rebind.test:"+door.port()+"/", http.Header{}, []byte("{}"))
 }
 
-// Registration refuses such a name, but the name may get its private address later. 127.0.0.2 stands for the public
-// address, because no test uses the internet.
+// The name got its private address after registration. 127.0.0.2 stands for the public one: no test uses the internet.
 func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
@@ -163,8 +161,7 @@ func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Logf("%d delivered to the public address, none knocked at the inside ones", delivered)
 }
 
-// When the public address does not answer, the first address decides the error kind. The guard
-// still connects to no internal address.
+// The public address does not answer. The guard still connects to no internal address.
 func TestAddressGuard_OfTwoBadAddressesTheFirstNamesTheKind(t *testing.T) {
 	t.Parallel()
 	inside := listen(t, "127.0.0.1:0")

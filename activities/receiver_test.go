@@ -85,8 +85,7 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	t.Logf("%d redirects, none followed", refused)
 }
 
-// BenchmarkPost measures an attempt over TLS: with a full handshake, with a resumed session as the service does it,
-// and over a kept connection.
+// BenchmarkPost measures an attempt over TLS: a full handshake, a resumed session (as in service), and a kept connection.
 func BenchmarkPost(b *testing.B) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

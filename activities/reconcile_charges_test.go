@@ -265,8 +265,7 @@ func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 	require.Equal(t, first[0].ID, b.findings()[books.FindingRefundFailed])
 }
 
-// TestSendRefunds_ThoseThatWaitForAChainStopNoOther: the chain that may have paid eight payouts was not compared. A
-// customer who paid for nothing gets the money all the same.
+// The chain that may have paid eight payouts was not compared. The refund of an unmatched charge does not wait for it.
 func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 	b := newBooks(t)
 	for range 8 {
@@ -320,8 +319,7 @@ func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
 	require.Empty(t, b.refunds)
 }
 
-// TestReconcileCharges_AChargeOfNoTransaction: after the restore of an old backup a paid session looks
-// like this, so nothing is refunded automatically. A charge without our metadata is ignored.
+// A paid session looks like this after an old backup is restored, so nothing is refunded. Foreign charges are ignored.
 func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 	b := newBooks(t)
 	b.charges = []books.Charged{

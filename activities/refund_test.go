@@ -417,8 +417,7 @@ func (w *till) refundOutside(c charged) {
 
 var refundSteps = flag.Int("refund-steps", 3, "steps of an order of refunds and disputes, 3 or 4; .ci/run takes 4")
 
-// TestRefund_TheLedgerAgreesAfterEveryOrder: a part is refunded outside, the charge is disputed, we refund it, the
-// dispute is won, the dispute is lost: all orders of up to -refund-steps.
+// The steps are a refund outside, a dispute, our refund, and a dispute won or lost, in all orders of -refund-steps.
 func TestRefund_TheLedgerAgreesAfterEveryOrder(t *testing.T) {
 	t.Parallel()
 	courses := map[string][][]string{} // by their first step
@@ -493,8 +492,8 @@ func orders(words []string, n int) (all [][]string) {
 	return all
 }
 
-// TestReconcile_BooksWhatMovedTheBalance: after a charge, a dispute, a payout to our bank, a fee and a reserve the ledger has
-// of the card network what the network's own list adds up to, and only the reserve is a finding.
+// A charge, a dispute, a payout to our bank, a fee and a reserve: the ledger equals the network's list.
+// The reserve is a finding.
 func TestReconcile_BooksWhatMovedTheBalance(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("visa")

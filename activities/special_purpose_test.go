@@ -21,8 +21,7 @@ const (
 	public
 )
 
-// specialPurposes lists the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890), and
-// ranges that other documents define.
+// specialPurposes lists the IANA Special-Purpose Address Registries (RFC 6890), and ranges of other documents.
 var specialPurposes = []specialPurpose{
 	{"0.0.0.0/8", "this network", none, public},
 	{"0.0.0.0/32", "this host on this network", none, special},
@@ -88,8 +87,7 @@ var specialPurposes = []specialPurpose{
 	{"8000::/1", "not global unicast", special, none},
 }
 
-// TestAddressGuard_EverySpecialPurposeRange tries the first and last address of each range and the
-// addresses next to it.
+// It tries the first and the last address of each range, and their neighbors outside.
 func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 	t.Parallel()
 	world := newDialWorld(t)

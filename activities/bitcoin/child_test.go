@@ -49,8 +49,7 @@ func (r *rig) requirePaid(c *Chain, versions ...treasury.TransferVersion) {
 	}
 }
 
-// Miners take it together with the transfer, so no fee is raised. While no block takes them all the same, the next
-// version replaces both within the budget of 20,000 satoshis, and a cancellation within the limit of the price.
+// Miners take the child with the transfer. The next version replaces both, within the budget of 20,000 satoshis.
 func TestBump_AChildThatPaysForBoth(t *testing.T) {
 	t.Parallel()
 	for fee, raised := range map[int64]string{18_000: "0.00018344", 25_000: "", 70_000: ""} {
@@ -93,8 +92,7 @@ func TestCancel_AChildAboveTheBudget(t *testing.T) {
 	require.Equal(t, "0.00000000", r.received(v.Outputs[1].Destination))
 }
 
-// TestBump_ALargeChildAtALowPrice: a node takes the small ones only, and one of them at a time. The next version pays no
-// more than the price of its own size.
+// Nodes relay small children only, one at a time. The next version pays the price of its own size at most.
 func TestBump_ALargeChildAtALowPrice(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -118,8 +116,7 @@ func TestBump_ALargeChildAtALowPrice(t *testing.T) {
 	r.requirePaid(c, v, next)
 }
 
-// TestBump_AChildOfEveryVersion: prices double again and again, and a payee spends each version at once, just below them.
-// It makes the transfer dearer, and never dearer than the budget.
+// Prices keep doubling, and a payee spends each version just below them. The transfer never costs more than the budget.
 func TestBump_AChildOfEveryVersion(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -164,8 +161,7 @@ func TestSend_APayeeOfTwoTransfers(t *testing.T) {
 	require.ErrorContains(t, r.spends(one, 1, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: 1_000}), "script-verify")
 }
 
-// TestBump_ATransferOf1_0_0 has a transaction of version 2. Its next version is of version 3. While a payee holds it with
-// a large child, it can be canceled.
+// Release 1.0.0 signed transactions of version 2. Their replacements have version 3 and can be canceled under a child.
 func TestBump_ATransferOf1_0_0(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
@@ -201,8 +197,7 @@ func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
 	}
 }
 
-// TestBump_AChildThatOnlyMinersHave: a payee gives our node a child that pays for both, and the miners a larger one that
-// does not. The fee doubles until the miners take it.
+// Our node sees a child that pays for both. The miners see a larger one that does not, so the fee doubles.
 func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()

@@ -164,8 +164,7 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	require.ErrorIs(t, errorOf(c.VersionOf(t.Context(), out.All)), treasury.ErrNotSigned)
 }
 
-// TestLook_AnotherTransactionReplacesTheParent: a reorganization of more blocks than are final takes a coin away that a
-// transfer spends. The transfer is dead once that is final.
+// A reorganization below the final block removes a coin that a transfer spends: it is dead once that is final.
 func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
 	r := newRig(t)
 	parent := r.fund("1")

@@ -61,8 +61,7 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 	}
 }
 
-// outputsOf returns the outputs that the chain's outflows show for a version, with its payouts and fees. A payout's
-// highest fee is its fee, a share of what the treasury pays, and what does not come out even.
+// outputsOf returns a version's outputs as the outflows show them. A payout's fee is the most it can have paid.
 func (r *rig) outputsOf(c *Chain, v treasury.TransferVersion) []treasury.TransferOutput {
 	r.Helper()
 	out := must(c.Outflows(r.Context(), 0, 10_000))(r)

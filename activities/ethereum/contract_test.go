@@ -46,8 +46,7 @@ var contract = map[string]func(*testing.T, *Chain){
 	},
 }
 
-// TestContract_Anvil holds the contract at the node that all tests use. TestContract_Sepolia holds it at
-// any node of the test network Sepolia, with a token of 6 decimals when SEPOLIA_USDC is its address.
+// TestContract_Sepolia runs the same contract against a node of Sepolia, with the token at SEPOLIA_USDC.
 func TestContract_Anvil(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	r.mine(3)

@@ -102,8 +102,7 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 	require.Equal(t, v.Outputs[0].Amount.String(), r.has(money.USDC, v.Outputs[0].Destination))
 }
 
-// TestLook_DoesNotBelieveAReceiptAlone: a node shows a receipt of a block of the chain, as anvil did after
-// reorganizations. The account's nonce says that it is not true.
+// A node shows the receipt of a block that is gone, as anvil did after reorganizations. The nonce disproves it.
 func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p, c := r.openProxied()

@@ -79,8 +79,7 @@ func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 	}
 }
 
-// TestOpen_WaitsForANodeThatIsNotReady: a node that is syncing, behind or away may be right later, so
-// its error is jsonrpc.ErrNotReady. The same holds for every call after Open.
+// A node that is syncing, behind or unreachable may recover, so its error is jsonrpc.ErrNotReady, also after Open.
 func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)

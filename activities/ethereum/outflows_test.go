@@ -17,8 +17,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// TestOutflows_AreAllThatLeavesTheAccount: payouts of each currency, what somebody took with an allowance,
-// and transactions that move nothing, in blocks between which much else happens.
+// Payouts of each currency, an allowance that somebody used, and transactions that move nothing, among other traffic.
 func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p, c := r.openProxied()
@@ -81,8 +80,7 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 		[]any{out.All[0].TxHash, out.All[0].Amount.Currency(), out.All[0].Destination, out.All[0].Amount.String()})
 }
 
-// TestOutflows_LogsThatOthersWriteAreNone: a foreign token says that the account paid somebody, and a payee that gets
-// ether calls a token in the name of the account.
+// A foreign token logs a payment by the account, and a payee that gets ether calls a token in the account's name.
 func TestOutflows_LogsThatOthersWriteAreNone(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c, poisoner, payee := r.open(), r.deploy("Poisoner"), r.deploy("Payee", uint8(0))
@@ -149,8 +147,7 @@ func TestOutflows_ComeInParts(t *testing.T) {
 	require.Equal(t, treasury.Outflows{Next: from + 100}, slow, "every block is read, so they are fewer")
 }
 
-// TestOutflows_ShowAnotherUseOfTheKey: somebody with the key signs an authorization, which uses a nonce up
-// without a transaction of the account (EIP-7702). The transfer with that nonce is dead.
+// An authorization (EIP-7702) uses a nonce without a transaction of the account: the transfer with that nonce is dead.
 func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()

@@ -107,8 +107,7 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 	}
 }
 
-// TestPlan_ThePayoutPaysTheExpectedFee: the merchant pays for the gas at the present price, in the
-// currency of the payout, rounded up; the cap leaves room for the double.
+// The merchant pays for gas at the present price, rounded up, in the payout's currency. The cap is twice that price.
 func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -199,8 +198,7 @@ func TestPlan_NeedsEtherForTheFee(t *testing.T) {
 	require.ErrorContains(t, err, "it has 0.000000000000001000 ETH")
 }
 
-// TestRaise: each version costs at least 15 % more, follows a base fee that jumped, and stays below
-// the limit of the price and the budget.
+// Each version costs at least 15 % more, follows the base fee, and stays below the price limit and the budget.
 func TestRaise(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -11,8 +11,7 @@ import (
 	"example.com/checkout/deploy/standin/chains"
 )
 
-// Providers answer a method that they do not serve with a status of HTTP, too. A node without a pool to show
-// stops nothing, and one that has no time for the question does.
+// Providers refuse a method with an HTTP status, too. A round goes on without a pool, but not after a passing refusal.
 func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 	p, c := newRig(t, chains.Options{}).openProxied()
 	answerPool := func(status httpStatus) {

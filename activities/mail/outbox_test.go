@@ -262,8 +262,7 @@ func TestSMTP_InsistsOnTLS(t *testing.T) {
 	require.Empty(t, o.box.Mails(""))
 }
 
-// TestOutbox_AStrangerCannotEndTheCodeOfAMail asks twice for a new password, as a stranger may for any address.
-// The code of the first mail stays good. The use of one code ends the others.
+// A stranger may ask for a new password for any address. Earlier codes stay valid until one of them is used.
 func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
 	o := newOffice(t)
 	var codes [3][]byte

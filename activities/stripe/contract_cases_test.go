@@ -507,8 +507,7 @@ func newRefundID() string { return "re_" + checkout.NewID(checkout.PrefixTransac
 // often is more than Go's HTTP client silently repeats when a connection breaks.
 const often = 50
 
-// alone returns a double that no other part of the contract uses: keys are forgotten for all, and some
-// requests hold nothing by which a fault could choose them. Stripe stays as it is.
+// alone returns a double for one part of the contract, because some faults hit every request. Stripe stays shared.
 func (w *world) alone() *world {
 	if w.double == nil {
 		return w

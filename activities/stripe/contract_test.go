@@ -55,8 +55,7 @@ func newWorld(t *testing.T, key, apiURL string, double *acquirer.Acquirer) *worl
 	return &world{T: t, network: network, api: client, double: double, apiURL: apiURL}
 }
 
-// TestContract_Double holds the contract at the double. TestContract_Stripe holds the same contract
-// at Stripe's test mode, as far as it needs no fault and no browser.
+// TestContract_Stripe runs the same contract against Stripe's test mode, without the faults and the browser.
 func TestContract_Double(t *testing.T) {
 	t.Parallel()
 	newDouble(t).holds(t)

@@ -173,8 +173,7 @@ func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
 	require.Equal(t, append(all, page[:97]...), first)
 }
 
-// TestEvents_OfALongTimeKeepTheActivityAlive: on a busy account the list without a cursor has more pages than fit into
-// the time after which an activity without a sign of life is begun anew.
+// A busy account lists more pages without a cursor than fit into one heartbeat timeout.
 func TestEvents_OfALongTimeKeepTheActivityAlive(t *testing.T) {
 	t.Parallel()
 	w := newDouble(t)

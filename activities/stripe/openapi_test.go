@@ -79,8 +79,7 @@ func orNull(schema map[string]any) {
 	}
 }
 
-// check returns an error unless an object is one of its kind in Stripe's document. So are the objects of a list and of
-// an event.
+// check returns an error unless an object, and each one in a list or an event, conforms to Stripe's OpenAPI document.
 func check(value any) error {
 	object, _ := value.(map[string]any)
 	kind, _ := object["object"].(string)

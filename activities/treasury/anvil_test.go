@@ -15,8 +15,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// onAnvil is a fixture whose chain is a real Ethereum node. Blocks come from mine only, and are final
-// with two more on top.
+// onAnvil is a fixture on a real Ethereum node. Only mine adds blocks; a block is final under two more.
 type onAnvil struct {
 	fixture
 

@@ -118,8 +118,7 @@ func (f onBitcoin) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM finding`))
 }
 
-// TestBitcoin_ATransferOfSeveralCoinsIsReplaced: the next version has the coins in the order of the first, or its
-// signature would be refused. A payout above the float leaves the others alone.
+// The signer refuses coins in another order than the first version's. A payout above the float holds up no other.
 func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f := newOnBitcoin(t, 1)
 	require.NoError(t, errorOf(f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")))
@@ -157,8 +156,8 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f.requirePaidOnce(t, append(refs, above))
 }
 
-// TestBitcoin_RecoversALostBatch: the rows are those of a backup from before a transaction that paid several payouts, two
-// of them the same. It is written as a whole. Nobody is paid twice, and a payout of later is paid after the thaw.
+// The backup lacks a transaction that paid several payouts, two of them alike. Recovery writes it as a whole. A later
+// payout is paid after the thaw.
 func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	f := newOnBitcoin(t, 3)
 	f.sync(t)
@@ -198,8 +197,8 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	f.requirePaidOnce(t, append(refs, later))
 }
 
-// Two processes pay and follow, while calls are cut short, connections of PostgreSQL are killed, payees spend what is
-// not mined, and the node is restarted without its pool, reorganizes three blocks, and sees fees rise 20 times.
+// Two processes pay while calls are cut short, connections of PostgreSQL are killed, and payees spend unconfirmed
+// outputs. The node restarts without its pool, reorganizes three blocks, and reports fees 20 times as high.
 func TestBitcoin_PaysEachPayoutOnce(t *testing.T) {
 	f := newOnBitcoin(t, 60)
 	seed := thrown(t)

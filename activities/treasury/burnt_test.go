@@ -12,8 +12,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// A merchant's contract takes ether until the transfer is signed, and burns the treasury's gas then. The retry pays
-// that much less.
+// A merchant's contract accepts ether until the signature, and then burns the treasury's gas: the retry pays less.
 func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	f := newOnAnvil(t)
 	require.NoError(t, f.anvil.Automine(t.Context(), true))
@@ -42,8 +41,7 @@ func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	f.requireChain(t)
 }
 
-// A merchant's contract refuses two transfers of ether in one round, or an operator cancels two. Each lacks what
-// the other has burnt, and that is no sign of a payment.
+// One round ends two transfers that paid nothing. The gas that the other burnt is not mistaken for a payment.
 func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	for _, cancels := range []bool{false, true} {
@@ -73,8 +71,7 @@ func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// Two transfers were reverted while ether was taken from the account. Nothing is decided about them, and what they
-// burnt is not missing.
+// Two transfers were reverted while ether was stolen. They stay undecided, and the gas that they burnt is not missing.
 func TestThaw_BurntGasIsNotMissing(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)

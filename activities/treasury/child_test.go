@@ -54,8 +54,7 @@ func (f onBitcoin) mineOnly(t *testing.T, blocks int, transactions ...string) {
 	}
 }
 
-// held returns a batch that a payee holds with a child while size costs more, another batch of afterwards, and what the
-// round says of the first.
+// held returns a batch under a payee's child, a later batch, and what the round reports about the first.
 func (f onBitcoin) held(t *testing.T, c chains.Child, rate string) (held, others []checkout.Ref, round treasurer.AccountResult) {
 	t.Helper()
 	held = f.batch(t)
@@ -67,8 +66,7 @@ func (f onBitcoin) held(t *testing.T, c chains.Child, rate string) (held, others
 	return held, others, f.sync(t)
 }
 
-// TestBitcoin_APayeeHoldsABatchWithAChild of the largest size at the lowest price. The account goes on, the next version
-// replaces both, and everybody is paid once.
+// The child is as large and cheap as possible. The account goes on, and the next version replaces both transactions.
 func TestBitcoin_APayeeHoldsABatchWithAChild(t *testing.T) {
 	f := newOnBitcoin(t, 4)
 	held, others, round := f.held(t, chains.Child{Version: restricted, Size: 978, Fee: 1_000}, "0.00020000")

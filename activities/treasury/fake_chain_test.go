@@ -23,9 +23,9 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// fakeChain behaves like a node with one account: a pool, blocks, a base fee, replaced versions, reorganizations. Either
-// its transactions have nonces and each pays one payout, as on Ethereum, or they spend coins and each pays several, as on
-// Bitcoin. With chaos, every call may also mine, drop, reorganize, lag, lie and lose its answer.
+// fakeChain behaves like a node with one account: a pool, blocks, a base fee, replaced versions, reorganizations. Its
+// transactions have nonces and pay one payout each, as on Ethereum, or spend coins and pay several, as on Bitcoin. With
+// chaos, each call may also mine, drop, reorganize, lag, lie and lose its answer.
 type fakeChain struct {
 	mu        sync.Mutex
 	random    *rand.Rand
@@ -155,8 +155,8 @@ func newFakeChain(seed uint64, balances map[money.PayoutCurrency]string) *fakeCh
 	return c
 }
 
-// fund gives the account money, in a block so old that no reorganization undoes it. While others look, a new block is
-// final afterwards: two views of one final block always agree.
+// fund gives the account money in a block so old that no reorganization undoes it. With chaos it mines until a new
+// block is final, because two views of one final block always agree.
 func (c *fakeChain) fund(currency money.PayoutCurrency, amount string) {
 	units := money.MustCrypto(amount, currency).Units()
 	defer c.lock()()
@@ -170,8 +170,7 @@ func (c *fakeChain) fund(currency money.PayoutCurrency, amount string) {
 	c.earlier = nil
 }
 
-// take removes money from the account in a way that shows in no list of outflows: from all blocks that are not
-// final, and from the last one.
+// take removes money without an outflow: from all blocks that are not final, and from the last one.
 func (c *fakeChain) take(currency money.PayoutCurrency, units int64) {
 	defer c.lock()()
 	for _, b := range c.blocks[min(c.final+1, len(c.blocks)-1):] {
@@ -664,8 +663,7 @@ type fakePayment struct {
 	txHash string
 }
 
-// paid returns the chain's payments by payout id, and what the network took. Payments that belong to no payout are
-// under "".
+// paid returns the chain's payments by payout id ("" for foreign ones), and the fees of the network.
 func (c *fakeChain) paid() (payments map[string][]fakePayment, fees *big.Int) {
 	defer c.lock()()
 	payments, fees = map[string][]fakePayment{}, new(big.Int)

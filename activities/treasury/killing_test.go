@@ -26,8 +26,7 @@ var (
 	dice    = flag.Uint64("dice", 0, "seed of the killing test; 0 takes the time")
 )
 
-// Two processes send and follow at the same wallet, while calls are cut short, connections of PostgreSQL are killed,
-// and the chain drops, reorganizes, lies and loses answers.
+// Two processes use one account while calls are cut short, PostgreSQL's connections are killed, and the chain has chaos.
 func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	f := newFixture(t)
 	seed := thrown(t)

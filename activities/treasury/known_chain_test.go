@@ -336,8 +336,7 @@ func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T)
 	require.Equal(t, f.sentTo(t), f.received(t), "each payout was paid once")
 }
 
-// TestOpenTreasury_ALostAccountSignsNothingAgain: the database is restored to before the row of the account that
-// replaced another one, and that account has paid what waits there.
+// The backup lacks the account that replaced another one and has paid the pending payouts.
 func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"a run", "a round"} {
@@ -375,8 +374,7 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 	}
 }
 
-// A wallet has no nonces: its coins that are in use freeze it, and its final payments since the other wallet was
-// compared.
+// A wallet has no nonces. Its spent coins freeze it, and so do its final payments since the other wallet was compared.
 func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for name, blocks := range map[string]int{"in the pool": 0, "final": 4} {

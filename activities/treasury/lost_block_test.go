@@ -19,8 +19,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// loseBlocks leaves the node with a state that is newer than its blocks, as after a crash: the last blocks, their
-// receipts and logs are gone, and the nonce and the balances are as they were after them.
+// loseBlocks removes the last blocks with their receipts and logs, and keeps nonce and balances, as a crash may.
 func (f onAnvil) loseBlocks(t *testing.T, blocks uint64) {
 	t.Helper()
 	ctx, account := t.Context(), f.anvil.Accounts[1]
@@ -47,8 +46,7 @@ func (f onAnvil) loseBlocks(t *testing.T, blocks uint64) {
 	}
 }
 
-// The node lost the block of a payment and knows its state. Its nonce, its blocks and its logs say that the
-// transfer is dead. The balances say that somebody was paid, so nothing is decided.
+// The lost block leaves nonce, blocks and logs of a dead transfer, and balances of a payment: nothing is decided.
 func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)

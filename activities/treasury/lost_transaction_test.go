@@ -145,8 +145,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	f.requireBooked(t, 0)
 }
 
-// The row of one payout is lost altogether. A person says that its payment is a loss: the others are written. seen is
-// whether a round has booked the payments before.
+// The row of one payout is lost, and an operator names its payment as a loss, after or before a round has booked it.
 func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 	t.Parallel()
 	for name, seen := range map[string]bool{"after a round": true, "before a round": false} {
@@ -350,8 +349,7 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 }
 
-// newLostBatch returns a treasury that has paid three payouts by one transaction. The database has lost the transaction and
-// the first of the payouts.
+// newLostBatch returns a treasury that paid three payouts by one transaction, and lost it and the first payout's row.
 func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
 	t.Helper()
 	f = newOnCoins(t, 2, soon)

@@ -40,8 +40,7 @@ func newPlanted(t *testing.T) *planted {
 	return p
 }
 
-// reconcile makes a round of the treasury and compares the books. It returns the
-// findings that the report of the day shows, with their details.
+// reconcile runs a round, compares the books, and returns the day's findings with their details.
 func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, report storage.DayReport) {
 	t.Helper()
 	p.sync(t)

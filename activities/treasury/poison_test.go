@@ -16,8 +16,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// poison lets somebody without a key write transfers of nothing out of the treasury, to the payee or, when
-// that is zero, to many.
+// poison logs transfers of nothing from the treasury, without its key, to the payee or, without one, to many addresses.
 func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 	t.Helper()
 	poisoner := must(f.anvil.Deploy(t.Context(), "Poisoner"))(t)
@@ -28,8 +27,7 @@ func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 	}
 }
 
-// Everybody can make a token say that the treasury transferred nothing. Nobody waits because of it, and nobody
-// is asked about it. A round asks the node as often with many such transfers as without any.
+// Everybody can make a token log such transfers. They cost no request more, and no operator is asked about them.
 func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	f := newOnAnvil(t)
 	node := must(url.Parse(f.anvil.URL))(t)

@@ -19,8 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A strictPool stands before a node and takes a replacement only when tip and cap are higher by a part of the
-// present ones, as the pools of geth and others do. anvil takes any that is higher.
+// A strictPool refuses a replacement unless tip and cap rise by a percentage, as geth does and anvil does not.
 type strictPool struct {
 	URL     string
 	percent int64

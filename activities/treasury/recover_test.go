@@ -77,8 +77,7 @@ func (f fixture) thaw(t *testing.T) {
 	require.Nil(t, f.query(t, `SELECT unexplained_block FROM treasury_account`))
 }
 
-// After the restore of an old backup every payout is paid once, also those that the backup knows as pending
-// and the chain has paid: of a token, of ether, and of two with the same amount.
+// The backup has payouts as pending that the chain has paid: in a token, in ether, and two of the same amount.
 func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	f := newOnAnvil(t)
 	known := f.payout(t, f.owner, 3_000, money.USDC)
@@ -153,8 +152,7 @@ func (f onAnvil) sentTo(t *testing.T) string {
 	return total
 }
 
-// The version that was mined is lost, and its transfer is known. It must not count as dead: its payout would be
-// retried or refunded although the merchant was paid.
+// The lost version was mined. Its transfer must not count as dead, or the payout could be retried or refunded.
 func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
@@ -210,8 +208,7 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	require.NotEqual(t, "0", f.requireChain(t)["suspense USDC"], "nobody has explained the other one")
 }
 
-// What a transaction that no payout fits cost is booked with it. The thaw need not wait for the transfers that
-// were recovered a moment before.
+// The gas of an unexplained transaction is booked with it. A thaw need not wait until recovered transfers are final.
 func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
@@ -237,8 +234,7 @@ func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
 	f.requireChain(t)
 }
 
-// A payment that the backup knows as undecided has no payout yet, so no payout fits the transaction that paid it. It is
-// decided again after the restore. A thaw before that would let its payout be paid a second time.
+// The backup has the payment undecided, so no payout fits its transaction yet. An early thaw would pay it twice.
 func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
@@ -269,8 +265,7 @@ func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
 	f.requireChain(t)
 }
 
-// After the restore of an old backup a payment that PostgreSQL lacks waits in the pool, behind a nonce that was
-// dropped. It is no pending nonce, and it is mined as soon as another transfer fills the gap.
+// The lost payment waits in the pool behind a dropped nonce, and is mined as soon as another transfer fills the gap.
 func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)

@@ -122,8 +122,7 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
-// TestRefundPayout_RacesASignature lets a refund and a signature of one payout race, many times. The
-// delay of the refund follows the last winner, so that the two stay close to each other.
+// The delay of the refund follows the last winner, so that the two stay close to each other.
 func TestRefundPayout_RacesASignature(t *testing.T) {
 	f := newFixture(t)
 	var refunded, signed int

@@ -50,8 +50,7 @@ func (f fixture) requireRate(t *testing.T, ref checkout.Ref, rate, gross string)
 	require.Equal(t, gross, p.Amount.Add(p.Fee).String())
 }
 
-// While ETH becomes dearer, a payout keeps its rate for a day, and as long as it waits for us. After a day a merchant who
-// retries, or a customer who takes a dispute back, gains nothing by waiting.
+// ETH becomes dearer. A merchant who retries late, or a customer who withdraws a dispute, gains nothing by waiting.
 func TestRetryRate_IsLockedForADayAndWhileThePayoutWaitsForUs(t *testing.T) {
 	t.Parallel()
 	const locked, lower = "0.0003375", "0.0003"

@@ -14,8 +14,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// report notes that the card network told of a risk of the payout's charge. The charge's reference is
-// the transaction's id.
+// report records a risk of the payout's charge, whose reference is the transaction's id.
 func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 	t.Helper()
 	look := storage.ChargeLook{

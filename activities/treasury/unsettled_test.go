@@ -60,8 +60,7 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold = 'unsettled'`))
 }
 
-// TestUnsettled_GoesOnWhenTheAcquirerHasSettled: money that is available makes room, and a charge whose
-// own money is available needs none. Every payout is counted once, sent or not.
+// Available money makes room, a charge with available money needs none, and each payout counts once, sent or not.
 func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 2 * 10_692
