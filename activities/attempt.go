@@ -53,8 +53,7 @@ type DeliveryInput struct {
 	Continues *ContinuedRun `json:"continues,omitempty"`
 }
 
-// ContinuedRun says that Temporal's run By continues a run of the delivery's log. Temporal's run
-// RunID began that run of the log.
+// ContinuedRun records that Temporal's run By continues a run of the delivery's log, which Temporal's run RunID began.
 type ContinuedRun struct {
 	RunID string `json:"run_id"`
 	By    string `json:"by"`
@@ -82,7 +81,7 @@ type SendAttemptInput struct {
 	Due time.Time `json:"due,omitzero"`
 }
 
-// visit returns how the attempt asks for a place at its endpoint.
+// visit returns the attempt's request for a place at its endpoint.
 func (in SendAttemptInput) visit(turn webhook.Turn) visit {
 	v := visit{lane: in.lane(), merchant: in.MerchantID, kind: kindRegistration}
 	if in.EndpointID == "" {
@@ -168,8 +167,8 @@ func boundsOf(out storage.AttemptDecision) laneBounds {
 	return laneBounds{maxInFlight: out.MaxInFlight, rateLimit: out.RateLimit}
 }
 
-// freePlace gives back the attempt's place among all workers, and holds back their attempts for the pause that the
-// receiver asked for. The attempt was noted before, because its time may be over.
+// freePlace gives back the attempt's place among all workers, and holds back further attempts for the pause that the
+// receiver requested. The attempt is recorded first, because its time may be over.
 func (d *Deliveries) freePlace(
 	ctx context.Context, in SendAttemptInput, out storage.AttemptDecision, pause time.Duration,
 ) {

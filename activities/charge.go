@@ -20,11 +20,11 @@ type PaymentInput struct {
 	TransactionID string `json:"transaction_id"`
 }
 
-// PaymentAnswer is the card network's decision. PostgreSQL keeps what the network said about the card.
+// PaymentAnswer is the card network's decision. PostgreSQL keeps the network's details of the card.
 type PaymentAnswer struct {
 	Outcome checkout.PaymentOutcome `json:"outcome"`
 	Failure checkout.FailureCode    `json:"failure,omitempty"`
-	// Watch says that nobody tells the session of the decision: it must ask. See checkout.Acquirer.
+	// Watch means that the network reports the decision to nobody: the session must poll. See checkout.Acquirer.
 	Watch bool `json:"watch,omitempty"`
 }
 
@@ -97,8 +97,8 @@ func (a *Payments) charge(ctx context.Context, in PaymentInput) (storage.Charge,
 	return c, err
 }
 
-// goOn asks the network about a payment that has begun. It confirms once more when the outcome is
-// one that may be confirmed. Otherwise it records the network's answer.
+// goOn continues a payment that has begun: it reads the network's outcome, and confirms once more if that outcome
+// allows it. Otherwise it records the outcome.
 func (a *Payments) goOn(
 	ctx context.Context, in PaymentInput, p payment, confirmable func(checkout.PaymentOutcome) bool,
 ) (PaymentAnswer, error) {
@@ -151,8 +151,8 @@ func (a *Payments) record(
 	return a.recordCharge(ctx, in, p.Acquirer, result)
 }
 
-// otherInFlight returns an error with the id of a payment in flight that the run does not know.
-// This happens after an operator reset the run.
+// otherInFlight returns an error with the id of a payment in flight that is not the run's, as after an operator's
+// reset.
 func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
 	other, err := a.Sessions.PaymentInFlight(ctx, in.ID)
 	if err != nil || other.ID == "" { // "": it was decided just now
@@ -230,7 +230,7 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	return a.recordCharge(ctx, in, p.Acquirer, result)
 }
 
-// watchInterval is how often WatchPayment asks the card network.
+// watchInterval is the time between two requests of WatchPayment to the card network.
 const watchInterval = 5 * time.Second
 
 // WatchPayment returns when the card network has news about a payment: a final outcome, or the agreement of the

@@ -36,7 +36,7 @@ type Housekeeping struct {
 	Secrets      *people.Secrets
 	Webhooks     *storage.Webhooks
 	Runs         Runs
-	// Failure says when registrations that fail are marked and put on hold. Its zero value does neither.
+	// Failure defines when failing registrations are marked and put on hold. Its zero value does neither.
 	Failure storage.FailureRules
 }
 
@@ -150,8 +150,8 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 	})
 }
 
-// judgeEndpoints marks the webhook registrations that fail, and puts on hold those that failed for too long. One
-// that cannot be judged holds up no other.
+// judgeEndpoints marks the webhook registrations that fail, and puts on hold those that failed for too long. An error
+// about one registration holds up no other.
 func (h *Housekeeping) judgeEndpoints(ctx context.Context) error {
 	due, err := h.Webhooks.FailingEndpoints(ctx, h.Failure, housekeepingPage)
 	if err != nil {

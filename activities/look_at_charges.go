@@ -10,9 +10,9 @@ import (
 // looksPage is how many charges are read at once.
 const looksPage = 100
 
-// LookAtCharges asks the card network about each charge that was reported to be at risk or refunded, about each
-// dispute that is not decided, and now and then about refunds that may be returned. It returns how many it asked
-// about. What the network says now counts, so neither the number nor the order of the reports matters.
+// LookAtCharges reads from the card network the state of each charge that was reported to be at risk or refunded, of
+// each undecided dispute, and now and then of refunds that may be returned. It returns their number. Only the network's
+// present state counts, so neither the number nor the order of the reports matters.
 func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, error) {
 	of, err := b.bookOf(in)
 	if err != nil {

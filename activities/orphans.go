@@ -13,12 +13,12 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// Restarts says how far RestartOrphans has come. It is the activity's input and result.
+// Restarts is the progress of RestartOrphans: the activity's input and result.
 type Restarts struct {
 	Restarted int `json:"restarted"`        // runs
 	Failed    int `json:"failed,omitempty"` // rows left to the next Reconcile
 
-	// More says that there is more to do.
+	// More means that rows are left.
 	More bool `json:"more,omitempty"`
 	// Sessions is up to where all pending sessions were looked at, nil before that began.
 	Sessions *storage.SessionCursor `json:"sessions,omitempty"`
@@ -230,8 +230,8 @@ func (r *restarter) countRestarted(ctx context.Context, id string) {
 	r.done.Restarted++
 }
 
-// each calls ask for every row, some at the same time, and returns the rows for which it said true. The
-// failure of one row leaves it to the next Reconcile; after too many failures it returns an error.
+// each calls ask for every row, some at the same time, and returns the rows for which it is true. The failure of one
+// row leaves it to the next Reconcile; after too many failures it returns an error.
 func (r *restarter) each(
 	ctx context.Context, rows []storage.Overdue, ask func(context.Context, storage.Overdue) (bool, error),
 ) (chosen []storage.Overdue, err error) {

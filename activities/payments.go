@@ -44,7 +44,7 @@ type Chain struct {
 // unknown and that the caller must repeat the call. Treasury in activities/treasury sends on real chains, through
 // payoutSender in worker/payout_sender.go, and Payouts in activities/sandbox pretends to.
 type PayoutSender interface {
-	// Transfer sends a payout that is pending, or says why not. The payout is as it was read before.
+	// Transfer sends a pending payout, or returns why not. The payout is as it was read before.
 	Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error)
 }
 

@@ -60,7 +60,7 @@ func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (Sett
 	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure, Generation: sent.Generation})
 }
 
-// FinishPayoutInput says how the payout ended.
+// FinishPayoutInput is the end of a payout.
 type FinishPayoutInput struct {
 	checkout.Ref
 

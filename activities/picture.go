@@ -63,7 +63,7 @@ func NewPictures(pictures *storage.Pictures, guard *AddressGuard) *Pictures {
 	}
 }
 
-// pictureFailure says why a try brought no picture. It never has a part of the URL or of the answer.
+// pictureFailure is why a try brought no picture. It never has a part of the URL or of the answer.
 type pictureFailure string
 
 // Failures beside the kinds of failed attempts of webhooks.

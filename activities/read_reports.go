@@ -62,7 +62,7 @@ func (b book) readReports(ctx context.Context) (int, error) {
 	return fresh, asFinal(ctx, err, "")
 }
 
-// readFrom returns where the reading begins. The network does not know a cursor that is too old.
+// readFrom returns where the reading begins. The network forgets a cursor that is too old.
 func (b book) readFrom(ctx context.Context, now time.Time) (cursor string, since time.Time, err error) {
 	c, err := b.Store.AcquirerCursor(ctx, b.mode)
 	oldest := now.Add(-reportsKept)

@@ -131,7 +131,7 @@ func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address stri
 	}
 }
 
-// reply is what a receiver answered.
+// reply is a receiver's answer.
 type reply struct {
 	status int               // 0: no answer
 	kind   webhook.ErrorKind // "": success
@@ -179,8 +179,8 @@ func (r receivers) post(
 	return got
 }
 
-// retryAfter returns how long the receiver asks to be left alone: Retry-After of a 429 or 503, in
-// seconds or as a date (RFC 9110, 10.2.3); 0 without one.
+// retryAfter returns the pause that the receiver requests: Retry-After of a 429 or 503, in seconds or as a date (RFC
+// 9110, 10.2.3); 0 without one.
 func retryAfter(res *http.Response) time.Duration {
 	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusServiceUnavailable {
 		return 0

@@ -31,14 +31,14 @@ type Account struct {
 	Succeeded func(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error]
 	// Movements goes through the changes of our balance at the network in an interval. It ends after an error.
 	Movements func(ctx context.Context, since, until time.Time) iter.Seq2[books.Movement, error]
-	// Charged asks the network about one charge.
+	// Charged reads one charge from the network.
 	Charged func(ctx context.Context, reference string) (books.Charged, error)
-	// Events lists the reports of the network after a cursor, oldest first, and says whether there are
-	// more. With the cursor "" the list begins at since.
+	// Events lists the network's reports after a cursor, oldest first, and whether there are more. With the cursor "" the
+	// list begins at since.
 	Events func(ctx context.Context, cursor string, since time.Time) ([]books.AcquirerEvent, bool, error)
 	// Note stores a report, exactly as if the network had sent it here. It returns whether it is new.
 	Note func(ctx context.Context, e books.AcquirerEvent) (bool, error)
-	// Risks asks the network what puts the payout of a charge at risk.
+	// Risks reads from the network what puts the payout of a charge at risk.
 	Risks func(ctx context.Context, reference string) ([]books.ChargeRisk, error)
 }
 
@@ -73,7 +73,7 @@ const (
 	unmatchedAfter = 15 * time.Minute
 )
 
-// ReconcileChargesResult counts what a comparison found.
+// ReconcileChargesResult counts the results of a comparison.
 type ReconcileChargesResult struct {
 	Charges int `json:"charges"`
 	Found   int `json:"found"` // new findings
@@ -216,8 +216,8 @@ func (b book) compare(
 	return references, err
 }
 
-// findMissing opens the finding about a transaction whose charge is in no list, unless the network knows the charge
-// all the same: it may have begun long before it was decided.
+// findMissing opens the finding about a transaction whose charge is in no list, unless the network has the charge all
+// the same: it may have begun long before it was decided.
 func (b book) findMissing(ctx context.Context, result *ReconcileChargesResult, t storage.UnchargedTransaction) error {
 	if t.Reference != "" {
 		c, err := b.Charged(ctx, t.Reference)
@@ -234,8 +234,8 @@ func (b book) findMissing(ctx context.Context, result *ReconcileChargesResult, t
 // unbookedPage is how many older charges are read at once.
 const unbookedPage = 100
 
-// BookOldCharges asks about the charges that the network had not booked while they were compared. Otherwise their
-// money would count as not available for ever, and hold the merchant's payouts. It returns the number of new findings.
+// BookOldCharges reads the charges that the network had not booked while they were compared. Otherwise their money
+// would count as unavailable for ever, and hold the merchant's payouts. It returns the number of new findings.
 func (b *Books) BookOldCharges(ctx context.Context, in contract.ModeInput) (int, error) {
 	of, err := b.bookOf(in)
 	if err != nil {
@@ -323,7 +323,7 @@ func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books
 	return nil, nil
 }
 
-// recordFinding opens the finding about a charge, or closes those of a charge with which all is well.
+// recordFinding opens the finding about a charge, or closes the findings of a charge in order.
 func (b book) recordFinding(
 	ctx context.Context, result *ReconcileChargesResult, c books.Charged, f *books.Finding,
 ) error {

@@ -19,7 +19,7 @@ type ExpireSessionInput struct {
 	checkout.Ref
 
 	ExpiresAt time.Time `json:"expires_at"`
-	// OnTime makes ExpireSession wait for PostgreSQL's clock: only the timer asked for the end.
+	// OnTime makes ExpireSession wait for PostgreSQL's clock, because only the timer requested the end.
 	OnTime bool `json:"on_time,omitempty"`
 }
 

@@ -17,7 +17,7 @@ type Treasury struct {
 // Follow is one round for all accounts of a mode.
 type Follow func(ctx context.Context) (TreasuryResult, error)
 
-// TreasuryResult says what a round did. Operators read it in Temporal's UI.
+// TreasuryResult is the report of a round. Operators read it in Temporal's UI.
 type TreasuryResult struct {
 	Live      int      `json:"live"` // transfers that are not final
 	Resent    int      `json:"resent,omitempty"`
@@ -30,7 +30,7 @@ type TreasuryResult struct {
 	Failed []FailedPayout `json:"failed,omitempty"`
 }
 
-// FailedPayout is a payout whose merchant must be told.
+// FailedPayout is a payout whose merchant must be notified.
 type FailedPayout = storage.PayoutSettlement
 
 // SyncTreasury is one round of following the signed transfers of a mode and signing the next batch. Follow leads to

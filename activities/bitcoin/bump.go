@@ -68,9 +68,9 @@ func nextVersion(plan treasury.TransferPlan, t terms) (treasury.TransferPlan, er
 	return plan, err
 }
 
-// raise sets the fee of the next version, which has a size, and takes the difference from the change. A node takes a
-// replacement when it pays what all the transactions pay that it replaces, those of payees who spend their coin already
-// too, and its own size once more.
+// raise sets the fee of the next version, which has a size, and takes the difference from the change. A node accepts a
+// replacement that pays as much as all transactions that it replaces, payees' children included, plus the price of its
+// own size.
 func (t *terms) raise(m market, size int64, want, limit sats) error {
 	least := max(sats(t.Fee), m.Fees.All) + m.increment.of(size)
 	if least > limit {
@@ -98,7 +98,7 @@ func (t *terms) takeFromChange(satoshis int64) bool {
 	return satoshis == 0
 }
 
-// sameTransaction checks that the signed bytes of a version do what its plan says.
+// sameTransaction checks that the signed bytes of a version match its plan.
 func (c *Chain) sameTransaction(v treasury.TransferVersion, t terms) error {
 	signed, err := parse(v.Raw)
 	if err != nil {

@@ -31,8 +31,8 @@ type Options struct {
 	RPCURL, RPCPassword string
 	// Wallet is the treasury's wallet in the node. Without one a Chain estimates fees only.
 	Wallet string
-	// Signs says that this process signs: with the wallet's keys, or with those of the signer, another node with a
-	// wallet of the same name. Its wallet need not know the chain.
+	// Signs makes this process sign: with the wallet's keys, or with those of the signer, another node with a wallet of
+	// the same name. The signer's wallet need not follow the chain.
 	Signs                     bool
 	SignerURL, SignerPassword string
 
@@ -118,7 +118,7 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	return c, nil
 }
 
-// newChain reads the settings. It asks nobody.
+// newChain reads the settings and makes no request.
 func newChain(o Options) (*Chain, error) {
 	c := &Chain{
 		wallet: o.Wallet, signs: o.Signs, confirmations: cmp.Or(o.Confirmations, 6), feeTarget: cmp.Or(o.FeeTarget, 6),
@@ -144,7 +144,7 @@ func newChain(o Options) (*Chain, error) {
 	return c, err
 }
 
-// dial returns a node of Bitcoin Core 28 or later. It asks nothing. rawURL has the user in it, and no password.
+// dial returns a node of Bitcoin Core 28 or later and makes no request. rawURL holds the user, and no password.
 func dial(name, rawURL, password, wallet string) (*jsonrpc.Node, error) {
 	o := jsonrpc.Options{Password: password, Faults: map[int]string{
 		http.StatusUnauthorized: "it refuses the user or the password",
@@ -167,7 +167,7 @@ func dial(name, rawURL, password, wallet string) (*jsonrpc.Node, error) {
 	return n, err
 }
 
-// A walletInfo is what a node says of a wallet.
+// A walletInfo describes a node's wallet.
 type walletInfo struct {
 	HasKeys       bool                   `json:"private_keys_enabled"`
 	Descriptors   bool                   `json:"descriptors"`
@@ -237,7 +237,7 @@ func (c *Chain) checkPool(ctx context.Context) error {
 	return err
 }
 
-// checkSigner checks that the signer's wallet has keys, and that the account's address is one of its own.
+// checkSigner checks that the signer's wallet has keys, and that the account's address belongs to it.
 func (c *Chain) checkSigner(ctx context.Context) error {
 	if !c.signs {
 		return nil

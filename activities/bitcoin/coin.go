@@ -48,8 +48,8 @@ type unspent struct {
 
 func (u unspent) unit() string { return unit(u.TxID, u.Vout) }
 
-// coins returns the final coins that no transfer has taken, the largest first. Coins of old kinds, whose spending
-// somebody else could rename, are left alone.
+// coins returns the final coins that no transfer has taken, the largest first. It leaves out coins of old kinds: a
+// third party can change the id of a transaction that spends them.
 func (c *Chain) coins(ctx context.Context, taken treasury.Slot) ([]coin, error) {
 	var all []unspent
 	if err := c.node.Call(ctx, &all, "listunspent", c.confirmations, 9_999_999, []string{}, true); err != nil {

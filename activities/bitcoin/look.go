@@ -93,8 +93,8 @@ func (c *Chain) mined(
 // deepest is more blocks than the chain ever goes back.
 const deepest = 100
 
-// spent is asked when a coin of the transfer is not there any more, and no version is in a block. That proves nothing
-// until the transaction is known that spent it, and is final.
+// spent decides about a transfer whose coin is gone while no version is in a block. That proves nothing until the
+// transaction that spent the coin is found, and is final.
 func (c *Chain) spent(
 	ctx context.Context, v view, versions []treasury.TransferVersion, slot treasury.Slot,
 ) (treasury.TransferSnapshot, error) {
@@ -125,8 +125,8 @@ func (c *Chain) spent(
 	return c.replacedParent(ctx, v, slot)
 }
 
-// replacedParent is asked when nothing spent a coin that is gone. After a reorganization of many blocks another
-// transaction may have replaced the one that made it.
+// replacedParent decides about a coin that is gone although nothing spent it: in a long reorganization another
+// transaction may have replaced the coin's parent.
 func (c *Chain) replacedParent(ctx context.Context, v view, slot treasury.Slot) (treasury.TransferSnapshot, error) {
 	parents, questions := make([]walletTx, len(slot)), make([]jsonrpc.Question, len(slot))
 	for i, unit := range slot {

@@ -48,8 +48,8 @@ type walletTx struct {
 	Hex           string `json:"hex"`
 }
 
-// movements returns the movements in the blocks above a height, and those in no block. A node that keeps old blocks no
-// more (pruned) knows them too: its wallet does.
+// movements returns the movements in the blocks above a height, and those in no block. The wallet has them also when
+// the node has deleted the blocks (pruned).
 func (c *Chain) movements(ctx context.Context, above uint64) ([]*movement, error) {
 	var hash string
 	if err := c.node.Call(ctx, &hash, "getblockhash", above); err != nil {

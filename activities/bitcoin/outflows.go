@@ -10,9 +10,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// Outflows implements treasury.Chain. A transaction is an outflow for each payment to others, in the order of its
-// outputs, and one that moved nothing when it pays the wallet only. What another version replaced is none: it is in no
-// block.
+// Outflows implements treasury.Chain. A transaction has an outflow per payment to others, in the order of its outputs;
+// if it pays only the wallet, it has one that moved nothing. Replaced versions are in no block and have none.
 func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ treasury.Outflows, err error) {
 	defer checkout.Wrap(&err, "bitcoin: outflows from block %d", first)
 	v, err := c.view(ctx)

@@ -15,7 +15,7 @@ type rate int64
 
 const perKilo = 1000
 
-// of returns what a size costs, rounded up.
+// of returns the price of a size, rounded up.
 func (r rate) of(size int64) sats { return sats((int64(r)*size + perKilo - 1) / perKilo) }
 
 func (r rate) String() string { return fmt.Sprintf("%d.%03d sat/vB", r/perKilo, r%perKilo) }
@@ -26,8 +26,8 @@ type prices struct {
 	increment rate // what a replacement must pay more, at least
 }
 
-// prices asks what size costs. It returns treasury.ErrFeeTooHigh when that is above the limit, and jsonrpc.ErrNotReady
-// when the node of the main network cannot tell yet.
+// prices reads the price of size. It returns treasury.ErrFeeTooHigh when that is above the limit, and
+// jsonrpc.ErrNotReady when the node of the main network has no estimate yet.
 func (c *Chain) prices(ctx context.Context) (prices, error) {
 	var (
 		estimate struct {
@@ -93,8 +93,8 @@ type pooled struct {
 // pays reports whether all of them together pay a rate, so that miners take them.
 func (p pooled) pays(r rate) bool { return p.Count > 0 && p.Fees.All >= r.of(p.Size) }
 
-// TransferFee estimates what a transfer of one payout costs now: one coin, the change, and an output of the largest
-// kind. Payouts that are sent together pay less each. It signs nothing and sends nothing. Its errors are those of Plan.
+// TransferFee estimates the present fee of a transfer of one payout: one coin, the change, and an output of the largest
+// kind. Payouts in a batch pay less each. It signs nothing and sends nothing. Its errors are those of Plan.
 func (c *Chain) TransferFee(ctx context.Context, currency money.PayoutCurrency) (_ money.Crypto, err error) {
 	defer checkout.Wrap(&err, "bitcoin: fee of a transfer of %s", currency)
 	if currency != money.BTC {

@@ -33,7 +33,7 @@ func (s sats) MarshalJSON() ([]byte, error) { return json.Marshal(s.crypto().Str
 
 func (s sats) crypto() money.Crypto { return money.NewCrypto(big.NewInt(int64(s)), money.BTC) }
 
-// satsOf returns an amount that was checked to be a possible one of bitcoins.
+// satsOf returns an amount in satoshis, or an error if there cannot be so many bitcoins.
 func satsOf(a money.Crypto) (sats, error) {
 	units := a.Units()
 	if a.Currency() != money.BTC || !units.IsInt64() || units.Sign() < 0 || sats(units.Int64()) > allBitcoins {

@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// Sign implements treasury.Chain. It asks the node for the coins' scripts and keys, and the signer for signatures.
+// Sign implements treasury.Chain. The node provides the coins' scripts and keys, and the signer the signatures.
 func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasury.TransferVersion, err error) {
 	defer checkout.Wrap(&err, "bitcoin: sign")
 	if !c.signs {
@@ -44,8 +44,8 @@ func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasur
 	return treasury.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
 }
 
-// checkSignersChange asks a second node with the keys whether the change is its wallet's. The node that gave the
-// addresses has no keys, so somebody who controls only that node must not receive the change.
+// checkSignersChange checks with the signer that the change belongs to its wallet. The node that gave the addresses has
+// no keys: whoever controls only that node must not receive the change.
 func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
 	if c.signer == c.node {
 		return nil
@@ -66,8 +66,8 @@ func (c *Chain) checkSignersChange(ctx context.Context, t terms) error {
 
 var errForeignChange = errors.New("the change would leave its wallet")
 
-// prepareSigner makes the signer know the change of a plan. Its wallet gives no addresses out, so it knows only the
-// first ones until it is asked for more.
+// prepareSigner makes the signer's wallet derive the addresses of the change. It hands out none itself, so it has
+// derived only the first ones.
 func (c *Chain) prepareSigner(ctx context.Context, t terms) error {
 	if !c.signs {
 		return nil
@@ -135,7 +135,7 @@ func psbt(tx *wire.MsgTx) (string, error) {
 	return base64.StdEncoding.EncodeToString(all.Bytes()), nil
 }
 
-// checkSigned compares what a signer returned with what it was asked to sign, input by input and output by output.
+// checkSigned compares the signed transaction with the unsigned one, input by input and output by output.
 func checkSigned(raw []byte, want *wire.MsgTx) error {
 	got, err := parse(raw)
 	if err != nil {

@@ -72,7 +72,8 @@ func (t terms) size(weights []int64) int64 {
 	return size(t.Coins, total(weights)+changeWeight*int64(len(t.Change)), len(weights)+len(t.Change))
 }
 
-// shared returns what the payouts pay together: a transfer with one change, and without the coins that are combined.
+// shared returns the fee that the payouts share: of a transfer with one change, without the coins that are only
+// combined.
 func (t terms) shared(weights []int64) sats {
 	return t.Rate.of(size(t.Coins[:len(t.Coins)-t.Extra], total(weights)+changeWeight, len(weights)+1))
 }
@@ -90,7 +91,7 @@ func shares(fee sats, weights []int64) []sats {
 	return each
 }
 
-// check compares the terms of a plan with the plan. A node is not asked.
+// check compares the terms of a plan with the plan, without a request to a node.
 func (c *Chain) check(plan treasury.TransferPlan, t terms) error {
 	if len(plan.Slot) != len(t.Coins) {
 		return errors.New("its slot is not its coins")
@@ -121,7 +122,7 @@ func (c *Chain) check(plan treasury.TransferPlan, t terms) error {
 	return t.checkSum(plan.Outputs)
 }
 
-// feeLimit returns what a version may cost that pays for a size: its own one, and that of the child that it replaces.
+// feeLimit returns the highest fee of a version that pays for a size: its own, and that of the child that it replaces.
 func (c *Chain) feeLimit(plan treasury.TransferPlan, t terms, size int64) sats {
 	if plan.Cancels { // its budget is such a price
 		return sats(t.Budget)

@@ -13,8 +13,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// VersionOf implements treasury.Chain. The budget is what the version cost: the budget of the plan is not in the
-// transaction.
+// VersionOf implements treasury.Chain. The budget is the version's fee, because the transaction does not hold the
+// budget of the plan.
 func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (_ treasury.TransferVersion, err error) {
 	if len(all) == 0 {
 		return treasury.TransferVersion{}, errors.New("bitcoin: there is no outflow")
@@ -50,8 +50,8 @@ func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (_ treasu
 	return treasury.TransferVersion{TransferPlan: plan, TxHash: tx.TxHash().String(), Raw: raw}, nil
 }
 
-// shareMost gives each output its highest share of the fee of a version. The payouts share the fee of the first version
-// without what the treasury pays, which is not more; rounded up, and one satoshi more, is what does not come out even.
+// shareMost gives each output its highest share of the fee of a version. The payouts shared the fee of the first
+// version, less the treasury's part, and that was not more than this fee. Rounding adds at most a satoshi to each.
 func (c *Chain) shareMost(outputs []treasury.TransferOutput, fee sats) error {
 	weights, err := c.outputWeights(outputs)
 	for i, weight := range weights {

@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 )
 
-// A view is what the node says of the chain at one moment.
+// A view is a node's state of the chain at one moment.
 type view struct {
 	head  uint64 // the height of the last block
 	hash  string // of it
@@ -23,8 +23,8 @@ func (v view) height(confirmations int64) uint64 {
 // oldestVersion is the oldest version of Bitcoin Core whose RPC is used here: 28.
 const oldestVersion = 280_000
 
-// view returns what the node says of the chain. It returns an error when the node is on another chain, and
-// jsonrpc.ErrNotReady when it is syncing or behind, or its wallet is.
+// view returns the node's state of the chain. It returns an error when the node is on another chain, and
+// jsonrpc.ErrNotReady when the node or its wallet is syncing or behind.
 func (c *Chain) view(ctx context.Context) (view, error) {
 	var (
 		chain struct {

@@ -75,8 +75,8 @@ func bigger(a, b *big.Int) *big.Int {
 	return a
 }
 
-// samePayload checks that the signed bytes of a version do what a new signature would do. They differ
-// when the address of a token was changed in the settings.
+// samePayload checks that the signed bytes of a version do the same as a new signature would. They differ when the
+// address of a token was changed in the settings.
 func (c *Chain) samePayload(v treasury.TransferVersion) error {
 	tx := new(types.Transaction)
 	if err := tx.UnmarshalBinary(v.Raw); err != nil {

@@ -36,9 +36,9 @@ type Options struct {
 	Signer Signer
 	// MaxFeeGwei is the highest price of a unit of gas, in gwei.
 	MaxFeeGwei uint64
-	// StuckFee is what a transfer that blocks others may cost however small it is, in ETH. "" is 0.005.
+	// StuckFee is the fee that a transfer may reach while it blocks others, however small it is, in ETH. "" is 0.005.
 	StuckFee string
-	// Confirmations say when a block is final: "finalized", or a number of blocks from 1 on.
+	// Confirmations define a final block: "finalized", or a number of blocks from 1 on.
 	Confirmations string
 	// SanctionsOracle is the address of a contract with isSanctioned(address) returns (bool). "" is none.
 	SanctionsOracle string
@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	return c, nil
 }
 
-// newChain reads the settings. It asks nobody.
+// newChain reads the settings and makes no request.
 func newChain(o Options) (*Chain, error) {
 	c := &Chain{chainID: o.ChainID, signer: o.Signer, maxHeadAge: o.MaxHeadAge,
 		tokens: map[money.PayoutCurrency]common.Address{}}
@@ -212,8 +212,8 @@ func (c *Chain) Account() treasury.Account {
 // Batch implements treasury.Chain.
 func (c *Chain) Batch() treasury.Batch { return treasury.Batch{Most: 1} }
 
-// CallContract calls a contract at the latest block and returns its answer. It changes nothing. It asks the second node
-// when the first is not ready. The block's age is not checked: the answer must have its own time, as a price has.
+// CallContract calls a contract at the latest block and returns its answer. It changes nothing. The second node answers
+// when the first is not ready. The age of the block is not checked: the answer must have its own time, as a price has.
 func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
 	contract, err := address.Ethereum(to)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// control is an address that no token has a reason to refuse. A simulated transfer to it tells whether
-// a refusal is about the destination or about the token. Nobody has its key, and nothing is sent to it.
+// control is an address that no token has a reason to refuse. A simulated transfer to it shows whether a refusal is
+// about the destination or about the token. Nobody has its key, and nothing is sent to it.
 var control = common.HexToAddress("0xc0117401c0117401c0117401c0117401c0117401")
 
-// Check implements treasury.Chain. It returns treasury.ErrNotTransferable when the token can be sent
-// to nobody at present, such as a token that is paused.
+// Check implements treasury.Chain. It returns treasury.ErrNotTransferable when the token cannot be sent to anybody at
+// present, such as a paused token.
 func (c *Chain) Check(
 	ctx context.Context, currency money.PayoutCurrency, destination string,
 ) (_ checkout.PayoutFailure, err error) {
@@ -68,9 +68,8 @@ func (c *Chain) checkEther(
 	return checkout.PayoutInvalidAddress, nil
 }
 
-// checkToken asks the token for its blacklist and simulates transfers of nothing. USDC and USDT write
-// "blacklist" differently, and USDT's transfer refuses a blacklisted sender only; what a blacklisted
-// account receives is lost to it.
+// checkToken reads the token's blacklist and simulates transfers of nothing. USDC and USDT spell "blacklist"
+// differently, and USDT's transfer refuses only a blacklisted sender: a blacklisted receiver would lose the amount.
 func (c *Chain) checkToken(
 	ctx context.Context, n *jsonrpc.Node, t terms, token, to common.Address,
 ) (checkout.PayoutFailure, error) {

@@ -17,8 +17,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// A receipt is what a node says of a mined transaction. Alone it is no proof: after a reorganization
-// nodes show receipts that are not true any more.
+// A receipt is a node's record of a mined transaction. It proves nothing alone: after a reorganization nodes show
+// receipts of blocks that are gone.
 type receipt struct {
 	TxHash    common.Hash    `json:"transactionHash"`
 	BlockHash common.Hash    `json:"blockHash"`
@@ -32,7 +32,7 @@ type receipt struct {
 // cost returns the fee that the network took, in ether.
 func (r receipt) cost() money.Crypto { return ether(cost(uint64(r.GasUsed), r.GasPrice.ToInt())) }
 
-// A logEntry is what a contract wrote.
+// A logEntry is an event of a contract.
 type logEntry struct {
 	Contract common.Address `json:"address"`
 	Topics   []common.Hash  `json:"topics"`
@@ -41,14 +41,13 @@ type logEntry struct {
 	Height   hexutil.Uint64 `json:"blockNumber"`
 }
 
-// A pooled is what a node says of a transaction.
+// A pooled is a node's record of a transaction.
 type pooled struct {
 	BlockHash *common.Hash `json:"blockHash"` // nil while it waits in the pool
 }
 
-// Look implements treasury.Chain. It looks at what every node says. A final state needs the same
-// answer of all of them; it returns ErrWitnessesDisagree when they say different things that are
-// final, and jsonrpc.ErrNotReady when one of them is not ready.
+// Look implements treasury.Chain. It reads the state at every node. All nodes must agree on a final state: it returns
+// ErrWitnessesDisagree when their final states differ, and jsonrpc.ErrNotReady when a node is not ready.
 func (c *Chain) Look(
 	ctx context.Context, versions []treasury.TransferVersion,
 ) (_ treasury.TransferSnapshot, err error) {
@@ -86,7 +85,7 @@ var certainty = map[treasury.TransferState]int{
 
 const finally = 3
 
-// combineSnapshots returns what two nodes say together. When one of them is not so far, nothing is final yet.
+// combineSnapshots combines the states of two nodes. While one of them is behind, nothing is final.
 func combineSnapshots(a, b treasury.TransferSnapshot) (treasury.TransferSnapshot, error) {
 	low, high := a, b
 	if certainty[a.State] > certainty[b.State] {
@@ -107,7 +106,7 @@ func combineSnapshots(a, b treasury.TransferSnapshot) (treasury.TransferSnapshot
 	return low, nil
 }
 
-// A witness is one node that is asked about one transfer.
+// A witness reads the state of one transfer at one node.
 type witness struct {
 	*Chain
 
@@ -117,7 +116,7 @@ type witness struct {
 	versions []treasury.TransferVersion
 }
 
-// transferState returns what the node says of the transfer.
+// transferState returns the node's state of the transfer.
 func (w witness) transferState(ctx context.Context) (treasury.TransferSnapshot, error) {
 	var finalNonce, headNonce hexutil.Uint64
 	receipts, waits := make([]*receipt, len(w.versions)), make([]*pooled, len(w.versions))
@@ -200,7 +199,7 @@ func (w witness) minedState(
 	return s, err
 }
 
-// outcome says what a final receipt did: the destination received the amount, another one, or nothing.
+// outcome returns the effect of a final receipt: the destination received the amount, another amount, or nothing.
 func (w witness) outcome(r receipt, v treasury.TransferVersion) (treasury.TransferState, money.Crypto, error) {
 	nothing := money.Crypto{}
 	if v.Cancels {
@@ -245,9 +244,9 @@ func (l logEntry) transfer() (t tokenTransfer, ok bool) {
 	return tokenTransfer{from, to, new(big.Int).SetBytes(l.Data)}, true
 }
 
-// deadState is asked when the nonce is used up at finality and the node has no true receipt of a version.
-// That a node has no receipt proves nothing: it may have lost it. So deadState looks for the block that
-// used up the nonce, and returns an error unless it finds that block without a version in it.
+// deadState decides about a nonce that is used at finality while the node has no true receipt of a version. The node
+// may have lost the receipt. So deadState finds the block that used the nonce, and returns an error unless it finds
+// that block without a version in it.
 func (w witness) deadState(ctx context.Context) (treasury.TransferSnapshot, error) {
 	height, err := w.heightUsedUp(ctx)
 	if err != nil {
@@ -269,9 +268,8 @@ func (w witness) deadState(ctx context.Context) (treasury.TransferSnapshot, erro
 	}, nil
 }
 
-// heightUsedUp returns the height of the block after which the account's nonce was above w.nonce for the
-// first time. Ordinary nodes know the state of the last 128 blocks only, so it begins at the last
-// final block and goes back in steps that double.
+// heightUsedUp returns the first height at which the account's nonce was above w.nonce. Ordinary nodes keep the state
+// of the last 128 blocks only, so it goes back from the last final block in steps that double.
 func (w witness) heightUsedUp(ctx context.Context) (uint64, error) {
 	isUsed := func(height uint64) (bool, error) {
 		var nonce hexutil.Uint64

@@ -23,12 +23,11 @@ const (
 	receiptsAtOnce = 50  // of one request: nodes refuse longer batches
 )
 
-// Outflows implements treasury.Chain. It has every transfer of the tokens out of the account, also one
-// that another account made with an allowance. A transfer of nothing that another account made is none:
-// tokens let everybody do that. It has every transaction of the account that moved no token, as ETH; its
-// amount is 0 when it moved nothing, as a reverted one. A nonce that no transaction of the account used is
-// there without a hash: somebody used the key for something else. It looks at 500 blocks at most, of the
-// first node that is ready, and at fewer when the node refuses their logs.
+// Outflows implements treasury.Chain. It returns every transfer of the tokens out of the account, also by another
+// account with an allowance, but no transfer of nothing by another account: tokens let everybody do that. It returns
+// every other transaction of the account as ETH, with the amount 0 when it moved nothing, such as a reverted one. A
+// nonce that no transaction of the account used has no hash: the key signed something else. It reads at most 500
+// blocks, of the first node that is ready, and fewer when the node refuses their logs.
 func (c *Chain) Outflows(ctx context.Context, first, last uint64) (_ treasury.Outflows, err error) {
 	defer checkout.Wrap(&err, "ethereum: outflows from block %d", first)
 	n, v, err := c.healthy(ctx)
@@ -124,8 +123,8 @@ func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, err
 	return nonceKnown{uint64(nonce), err == nil && refused == nil}, err
 }
 
-// unchangedUntil returns the last block of the longest range from at on that it finds without a
-// transaction of the account; 0 when at itself is not known to have none. It halves the range.
+// unchangedUntil halves the range to find the last block of the longest range from at on without a transaction of the
+// account; 0 when at itself may have one.
 func (s *search) unchangedUntil(ctx context.Context, at, last uint64, before nonceKnown) (uint64, nonceKnown, error) {
 	if !before.known {
 		return 0, nonceKnown{}, nil
@@ -196,7 +195,7 @@ func (s *search) logsIn(ctx context.Context, first, last uint64) ([]logEntry, ui
 	}
 }
 
-// tokenOutflows returns what the logs up to the block last moved out of the account.
+// tokenOutflows returns the transfers out of the account in the logs up to the block last.
 func (s *search) tokenOutflows(logs []logEntry, last uint64) []treasury.Outflow {
 	var all []treasury.Outflow
 	for _, entry := range logs {
@@ -224,8 +223,8 @@ func (s *search) currencyOf(contract common.Address) money.PayoutCurrency {
 	return ""
 }
 
-// transactions returns the tokens' outflows, and the account's transactions that moved ether or none of the
-// tokens. The first outflow of each of the account's transactions has its cost.
+// transactions returns the tokens' outflows, and the account's transactions that moved ether or no token. The first
+// outflow of each of the account's transactions has its cost.
 func (s *search) transactions(ctx context.Context, tokens []treasury.Outflow) ([]treasury.Outflow, error) {
 	receipts, err := s.receipts(ctx)
 	if err != nil {
@@ -260,7 +259,7 @@ func (s *search) transactions(ctx context.Context, tokens []treasury.Outflow) ([
 	return all, nil
 }
 
-// receipts returns the receipts of the account's transactions, nil for one that the node lacks.
+// receipts returns the receipts of the account's transactions; nil for a transaction that the node lacks.
 func (s *search) receipts(ctx context.Context) (map[common.Hash]*receipt, error) {
 	all := map[common.Hash]*receipt{}
 	for hashes := range slices.Chunk(slices.Collect(maps.Keys(s.sent)), receiptsAtOnce) {

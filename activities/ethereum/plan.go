@@ -64,7 +64,7 @@ func decodeTerms(raw json.RawMessage) (terms, error) {
 	return t, nil
 }
 
-// setGas sets what a transfer needs by the node's estimate, and a quarter more that it may need.
+// setGas sets the node's estimate of the gas, and a limit a quarter above it.
 func (t *terms) setGas(estimate uint64) { t.Estimate, t.Gas = estimate, estimate+estimate/4+1 }
 
 // maxCost is the highest fee of a transfer, in wei.
@@ -137,11 +137,11 @@ func (c *Chain) Plan(
 	}, nil
 }
 
-// part returns a share of an amount, or what it costs at a rate, in whole coins.
+// part returns a share of an amount, or its price at a rate, in whole coins.
 func part(of money.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul(of.Coins(), share) }
 
-// price asks how much gas a transfer needs and what gas costs. It returns treasury.ErrFeeTooHigh when
-// gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
+// price reads the gas that a transfer needs, and its price. It returns treasury.ErrFeeTooHigh when that is above the
+// limit. The cap is twice the base fee, and at most the limit.
 func (c *Chain) price(
 	ctx context.Context, n *jsonrpc.Node, v view, to common.Address, amount money.Crypto,
 ) (terms, error) {
@@ -178,8 +178,8 @@ func (c *Chain) price(
 	return t, nil
 }
 
-// TransferFee estimates what a transfer of the currency costs now: the gas of the smallest transfer, at the present
-// base fee and tip. It is in ether. It signs nothing and sends nothing. Its errors are those of Plan.
+// TransferFee estimates the present fee of a transfer of the currency, in ether: the gas of the smallest transfer, at
+// the present base fee and tip. It signs nothing and sends nothing. Its errors are those of Plan.
 func (c *Chain) TransferFee(ctx context.Context, currency money.PayoutCurrency) (_ money.Crypto, err error) {
 	defer checkout.Wrap(&err, "ethereum: fee of a transfer of %s", currency)
 	n, v, err := c.healthy(ctx)

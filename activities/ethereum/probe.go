@@ -52,12 +52,12 @@ func (p probed) number() *big.Int {
 // moved reports whether a call that moves money did so. A token's transfer answers true, or nothing.
 func (p probed) moved() bool { return p.ok && (len(p.data) == 0 || p.yes()) }
 
-// probe lets the treasury's account make calls one after the other, in a simulation, and returns the
-// answer of each. Whether a call is reverted is part of the answer, so an error is always the node's.
-// Gas has the price of the terms, and the account has as much ether as that needs.
+// probe simulates calls of the treasury's account one after the other, and returns the answer of each. An answer
+// includes whether the call was reverted, so an error is always the node's. Gas has the price of the terms, and the
+// account has enough ether for it.
 //
-// The node runs Probe.sol in place of the account's code, which it has none of. So the contracts that
-// are called see the treasury as their caller.
+// The node runs Probe.sol in place of the account's code, of which there is none, so the contracts see the treasury as
+// their caller.
 func (c *Chain) probe(ctx context.Context, n *jsonrpc.Node, t terms, calls ...payload) ([]probed, error) {
 	type call struct {
 		To    common.Address

@@ -91,8 +91,8 @@ func (c *Chain) rehearseTransfer(
 	return nil
 }
 
-// notTransferable returns treasury.ErrNotTransferable for what a node refuses. Its words decide nothing: the payout
-// waits, and is tried again.
+// notTransferable returns treasury.ErrNotTransferable for a node's refusal, whatever its words: the payout waits, and
+// is tried again.
 func notTransferable(err error) error {
 	if _, refused := errors.AsType[*jsonrpc.Refusal](err); refused {
 		return fmt.Errorf("%w: %w", treasury.ErrNotTransferable, err)

@@ -18,8 +18,8 @@ import (
 // errNoOracle: the answer is not that of isSanctioned.
 var errNoOracle = errors.New("the sanctions oracle gives no answer")
 
-// Sanctioned implements treasury.Chain. It asks the oracle at the latest block of a node that is ready.
-// Check refuses a destination that is no address.
+// Sanctioned implements treasury.Chain. It reads the oracle at the latest block of a node that is ready. Check refuses
+// a malformed destination.
 func (c *Chain) Sanctioned(ctx context.Context, destination string) (_ bool, err error) {
 	defer checkout.Wrap(&err, "ethereum: sanctions")
 	to, err := address.Ethereum(destination)

@@ -10,8 +10,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// Send implements treasury.Chain. It gives the bytes to every node. It succeeds when one takes them.
-// A node also refuses bytes that it has or that are mined, each with words of its own.
+// Send implements treasury.Chain. It sends the bytes to every node, and succeeds when one accepts them. Nodes refuse
+// bytes that they have, or that are mined, in different words.
 func (c *Chain) Send(ctx context.Context, v treasury.TransferVersion) error {
 	var faults []error
 	for _, n := range c.nodes {

@@ -28,7 +28,7 @@ type Signer interface {
 	Sign(ctx context.Context, account common.Address, tx *types.DynamicFeeTx) ([]byte, error)
 }
 
-// Sign implements treasury.Chain. It asks no node.
+// Sign implements treasury.Chain. It makes no request to a node.
 func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasury.TransferVersion, err error) {
 	defer checkout.Wrap(&err, "ethereum: sign with %s", plan.Slot.Name())
 	if c.signer == nil {
@@ -83,8 +83,8 @@ func (c *Chain) transaction(plan treasury.TransferPlan) (*types.DynamicFeeTx, er
 	}, nil
 }
 
-// checkSigned compares what a signer returned with what it was asked to sign, and returns its hash.
-// Its errors name the fields that differ, without their values.
+// checkSigned compares the signed transaction with the unsigned one, and returns its hash. Its errors name the fields
+// that differ, without their values.
 func (c *Chain) checkSigned(raw []byte, want *types.DynamicFeeTx) (common.Hash, error) {
 	got := new(types.Transaction)
 	if err := got.UnmarshalBinary(raw); err != nil {
@@ -171,13 +171,13 @@ func (k *Keystore) String() string { return "keystore of " + k.account.Hex() }
 // GoString keeps the key out of every text.
 func (k *Keystore) GoString() string { return k.String() }
 
-// RemoteSigner is a Signer that asks a server by eth_accounts and eth_signTransaction, such as Web3Signer.
+// RemoteSigner is a Signer behind eth_accounts and eth_signTransaction of a server, such as Web3Signer.
 type RemoteSigner struct{ server *jsonrpc.Node }
 
 var _ Signer = (*RemoteSigner)(nil)
 
-// NewRemoteSigner returns a signer that asks the server at an http or https URL. It asks nothing yet.
-// No error holds the URL.
+// NewRemoteSigner returns a signer for the server at an http or https URL. It makes no request yet. No error holds the
+// URL.
 func NewRemoteSigner(url string) (*RemoteSigner, error) {
 	server, err := jsonrpc.Dial("signer", url, jsonrpc.Options{})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // Snapshot implements treasury.Chain. The nonces between the final one and the next one are in use. Of two nodes the
-// higher next nonce counts, because either may know a transaction that the other does not, and the lower final one.
+// higher next nonce counts, because either may have a transaction that the other lacks, and the lower final one.
 // Balances are the first node's; those of the final block must be the same on both, else it returns
 // ErrWitnessesDisagree.
 func (c *Chain) Snapshot(ctx context.Context) (_ treasury.AccountSnapshot, err error) {
@@ -66,7 +66,7 @@ func (c *Chain) Snapshot(ctx context.Context) (_ treasury.AccountSnapshot, err e
 	return s, err
 }
 
-// balances returns what the account has at a block.
+// balances returns the account's balances at a block.
 func (c *Chain) balances(ctx context.Context, n *jsonrpc.Node, at any) (all money.Purse, err error) {
 	all = money.Purse{}
 	for _, currency := range slices.AppendSeq([]money.PayoutCurrency{money.ETH}, maps.Keys(c.tokens)) {
@@ -81,9 +81,9 @@ func (c *Chain) balances(ctx context.Context, n *jsonrpc.Node, at any) (all mone
 // smallPool is a pool that is read whole.
 const smallPool = 2_000 // transactions
 
-// afterPooled returns the nonce after the last one of the account that waits in the node's pool, also behind a
-// nonce that nobody has used: the pending nonce ends before such a gap. After the restore of an old backup these
-// may be payments that PostgreSQL lacks. It returns 0 for a node that does not show its pool.
+// afterPooled returns the nonce after the account's last one in the node's pool, also behind an unused nonce: the
+// pending nonce ends before such a gap. After the restore of an old backup these may be payments that PostgreSQL lacks.
+// It returns 0 for a node that does not show its pool.
 func (c *Chain) afterPooled(ctx context.Context, n *jsonrpc.Node) (uint64, error) {
 	type byNonce map[string]json.RawMessage
 	var (

@@ -54,7 +54,7 @@ func (c *Chain) priced(p payload, t terms) message {
 		Gas: hexutil.Uint64(t.Gas), Tip: (*hexutil.Big)(t.TipWei), Cap: (*hexutil.Big)(t.CapWei)}
 }
 
-// A payload is what a transfer does: who gets which call with how much ether.
+// A payload is the effect of a transfer: the called address, the call and the ether.
 type payload struct {
 	to    common.Address
 	value *big.Int // wei

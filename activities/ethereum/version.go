@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// VersionOf implements treasury.Chain. What the gas was estimated at follows from the gas. The budget is
-// what the version could cost: the budget of the plan is not in the transaction.
+// VersionOf implements treasury.Chain. The estimate follows from the gas limit. The budget is the version's highest
+// cost, because the transaction does not hold the budget of the plan.
 func (c *Chain) VersionOf(ctx context.Context, all []treasury.Outflow) (_ treasury.TransferVersion, err error) {
 	o := all[0]
 	defer checkout.Wrap(&err, "ethereum: transaction %s", o.TxHash)

@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 )
 
-// ErrWitnessesDisagree means that the two nodes tell different things about what is final. Nothing is decided then.
+// ErrWitnessesDisagree means that two nodes have different final states. Nothing is decided then.
 var ErrWitnessesDisagree = errors.New("the Ethereum nodes disagree")
 
 // A block is what this package reads of a block. The hash is the node's own: a network whose blocks
@@ -29,14 +29,14 @@ type block struct {
 // at names the block to a node. It never means another block that took its place.
 func (b block) at() any { return map[string]any{"blockHash": b.Hash} }
 
-// A view is what a node says of the chain at one moment.
+// A view is a node's state of the chain at one moment.
 type view struct {
 	head  block
 	final block // the last one that never goes away, by Options.Confirmations
 }
 
-// view returns what the node says of the chain. It returns an error when the node is on another
-// chain, and jsonrpc.ErrNotReady when it is syncing or behind.
+// view returns the node's state of the chain. It returns an error when the node is on another chain, and
+// jsonrpc.ErrNotReady when it is syncing or behind.
 func (c *Chain) view(ctx context.Context, n *jsonrpc.Node) (view, error) {
 	var (
 		id          hexutil.Uint64
@@ -136,7 +136,7 @@ func (c *Chain) views(ctx context.Context) ([]view, error) {
 	return views, nil
 }
 
-// nonceAt asks for the number of transactions of the treasury's account up to a block.
+// nonceAt reads the number of transactions of the treasury's account up to a block.
 func (c *Chain) nonceAt(at any, into *hexutil.Uint64) jsonrpc.Question {
 	return jsonrpc.Ask(into, "eth_getTransactionCount", c.treasury, at)
 }

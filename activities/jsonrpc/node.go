@@ -1,4 +1,4 @@
-// Package jsonrpc asks nodes of blockchains, and signers, in JSON-RPC. No error holds any part of their addresses.
+// Package jsonrpc calls nodes of blockchains, and signers, in JSON-RPC. No error holds any part of their addresses.
 package jsonrpc
 
 import (
@@ -32,7 +32,7 @@ type Node struct {
 	faults  map[int]string
 }
 
-// Options are what a node needs beside its URL.
+// Options are a node's settings beside its URL.
 type Options struct {
 	User, Password string         // "": none
 	Path           string         // what follows the URL
@@ -47,12 +47,12 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("refused (%d): %s", r.code, r.text) }
 
-// An HTTPStatus is what a node answered in place of JSON-RPC.
+// An HTTPStatus is a node's answer in place of JSON-RPC.
 type HTTPStatus int
 
 func (s HTTPStatus) Error() string { return fmt.Sprintf("HTTP %d", int(s)) }
 
-// Dial returns a node. It asks nothing.
+// Dial returns a node and makes no request.
 func Dial(name, rawURL string, o Options) (*Node, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -118,7 +118,8 @@ func secretsOf(u *url.URL) *strings.Replacer {
 	return strings.NewReplacer(parts...)
 }
 
-// Call asks the node. result is a pointer, or nil. The error is a Refusal, ErrNotReady or a wrong setting.
+// Call makes one request to the node. result is a pointer, or nil. The error is a Refusal, ErrNotReady or a wrong
+// setting.
 func (n *Node) Call(ctx context.Context, result any, method string, args ...any) error {
 	return n.fault(method, n.client.CallContext(ctx, result, method, args...))
 }
@@ -146,7 +147,7 @@ func (q Question) In(into **Refusal) Question {
 // mostQuestions is how many questions one request has.
 const mostQuestions = 500
 
-// Ask asks several questions at once. It returns the error of the first that has one.
+// Ask makes several calls in one request. It returns the first error of a call.
 func (n *Node) Ask(ctx context.Context, questions ...Question) error {
 	for some := range slices.Chunk(questions, mostQuestions) {
 		if err := n.askSome(ctx, some); err != nil {
@@ -177,8 +178,7 @@ func (n *Node) askSome(ctx context.Context, questions []Question) error {
 	return nil
 }
 
-// inWarmup is the code of a Bitcoin node that still loads its blocks and wallets. It answers every call with it, so it
-// is no answer to any.
+// inWarmup is the code with which a Bitcoin node answers every call while it loads its blocks and wallets.
 const inWarmup = -28
 
 // fault returns err as this package shows it: without any part of the node's URL.

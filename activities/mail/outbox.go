@@ -55,7 +55,7 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// sendDue gives up what is too late and sends what is due. It returns errors of PostgreSQL only.
+// sendDue gives up mails that are too old and sends the due ones. It returns errors of PostgreSQL only.
 func (o *Outbox) sendDue(ctx context.Context) error {
 	late, err := o.People.GiveUpMails(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// ErrRefused says that the mail server refuses a mail for good.
+// ErrRefused means that the mail server refuses a mail for good.
 var ErrRefused = errors.New("the mail server refuses the mail")
 
 // SMTP sends mails through a mail server.

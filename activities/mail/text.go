@@ -14,8 +14,8 @@ type Message struct {
 	Text    string
 }
 
-// words are what each kind of mail says first, what its reader may do, and the merchant's page in the dashboard that
-// it is about, unless the mail names one.
+// words are the subject and the news of each kind of mail, its advice, and the merchant's page in the dashboard that it
+// is about, unless the mail names one.
 var words = map[merchant.MailKind]struct{ subject, news, advice, page string }{
 	merchant.MailAccountChanged: {
 		"Your account was changed", "The way you sign in was changed.",

@@ -13,10 +13,10 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// A Caller asks a contract of Ethereum, at the newest block.
+// A Caller calls contracts of Ethereum, at the newest block.
 type Caller interface {
-	// CallContract returns what the contract at the address to answers to data. An error means that
-	// the node could not be asked, or that the contract refused.
+	// CallContract returns the answer of the contract at the address to. An error means that the node is not reachable, or
+	// that the contract refused.
 	CallContract(ctx context.Context, to string, data []byte) ([]byte, error)
 }
 
@@ -73,7 +73,7 @@ func maxFeedAge(p pair, now time.Time) time.Duration {
 	return heartbeat + heartbeat/10
 }
 
-// checkDecimals asks each feed once for its decimals.
+// checkDecimals reads the decimals of each feed once.
 func (c *chainlink) checkDecimals(ctx context.Context, p pair) error {
 	if _, sure := c.sure.Load(p); sure {
 		return nil
@@ -107,7 +107,7 @@ func parseRound(p pair, data []byte, now time.Time) (price, error) {
 	return newPrice(p, number, number, time.Unix(at, 0), now)
 }
 
-// small reads a word as a number, if it is one that an int64 holds.
+// small reads a word as a number. It returns false when an int64 cannot hold it.
 func small(data []byte) (int64, bool) {
 	const head = word - 8
 	if len(data) != word || !bytes.Equal(data[:head], make([]byte, head)) || data[head]&0x80 != 0 {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// newCoinbase returns a source that reads the tickers of Coinbase Exchange, one request for each price. Their time is
-// that of the last trade, so a quiet book counts as old although its bid and ask are of now. That costs a
-// source, and never gives a wrong price.
+// newCoinbase returns a source that reads the tickers of Coinbase Exchange, one request per price. A price has the time
+// of the last trade, so a quiet book counts as old although its bid and ask are present ones. That can cost a source,
+// and never gives a wrong price.
 func newCoinbase(o Options) *source {
 	from := newTicker(o.CoinbaseURL)
 	pairs, products := namedBy(func(of listing) string { return of.coinbase })

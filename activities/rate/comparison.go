@@ -63,7 +63,7 @@ func along(get func(pair) (price, error), path ...string) (conversion, error) {
 	return conversion{rate, given, at}, err
 }
 
-// A comparison is what the sources say of one market.
+// A comparison has the sources' rates of one market.
 type comparison struct {
 	worst   decimal.Decimal // the lowest rate: the merchant gets least
 	sources []checkout.SourceRate

@@ -12,8 +12,8 @@ import (
 
 // newKraken returns a source that reads Kraken's public Ticker: all prices with one request.
 //
-// Ticker says no time, so a price is as old as its reading. If Kraken stands still and goes on
-// answering, only the comparison with the other sources finds it.
+// Ticker has no time, so a price is as old as its reading. If Kraken stands still and goes on answering, only the
+// comparison with the other sources finds it.
 func newKraken(o Options) *source {
 	from := newTicker(o.KrakenURL)
 	pairs, names := namedBy(func(of listing) string { return of.kraken })
@@ -42,8 +42,8 @@ func (s krakenSide) price() string {
 	return s[0]
 }
 
-// parseKraken reads an answer of Ticker to a request of the time asked. It has a reading
-// for each pair that was asked for. Source: Kraken's REST API, "Get Ticker Information".
+// parseKraken reads an answer of Ticker to a request of the time asked. It has a reading for each requested pair.
+// Source: Kraken's REST API, "Get Ticker Information".
 func parseKraken(offered []pair, body []byte, asked time.Time) map[pair]reading {
 	var answer struct {
 		Error  []string                   `json:"error"`

@@ -32,8 +32,7 @@ type asset struct {
 	books []book
 }
 
-// A book is what the exchanges call the price of an asset in another currency. An exchange that does not have it
-// has no name for it.
+// A book has the exchanges' names of a price. A name is "" at an exchange without that price.
 type book struct {
 	in        string // the other currency
 	kraken    string // in a request to Kraken

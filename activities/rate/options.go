@@ -69,7 +69,7 @@ func Defaults() Options {
 	}
 }
 
-// leastSources is how many sources a rate must have: nothing shows that one alone is wrong.
+// leastSources is the smallest number of sources of a rate: nothing shows that a single source is wrong.
 const leastSources = 2
 
 // Bounds of settings. A spread of a half, or a deviation of a tenth, is a mistake in writing.

@@ -16,7 +16,7 @@ type price struct {
 	at  time.Time       // UTC
 }
 
-// maxBookSpread is how far apart bid and ask may be, as a fraction of the bid: in a wider book nobody trades.
+// maxBookSpread is the greatest distance of bid and ask, as a fraction of the bid: in a wider book nobody trades.
 var maxBookSpread = decimal.RequireFromString("0.02")
 
 // maxSkew is how far in the future a source's time may be: clocks differ a little.

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// pollEvery is how often each source is asked.
+	// pollEvery is the time between two polls of the sources.
 	pollEvery = 10 * time.Second
 	// readTimeout is for one reading of one source. It is shorter than pollEvery, so that a slow source
 	// does not delay the next poll of the others.
@@ -64,7 +64,7 @@ func markets() []market {
 	return all
 }
 
-// history is what the polls have found out about a market.
+// history is the result of the polls of a market.
 type history struct {
 	goodAt    time.Time       // when a quote was last possible; at first when Rates was made
 	rate      decimal.Decimal // of that time, before the spread; zero: there was none yet
@@ -88,7 +88,7 @@ func New(o Options) (*Rates, error) {
 
 func (r *Rates) now() time.Time { return r.options.Now().UTC() }
 
-// Run asks the sources every ten seconds, until ctx ends.
+// Run polls the sources every ten seconds, until ctx ends.
 func (r *Rates) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -102,7 +102,7 @@ func (r *Rates) Run(ctx context.Context) {
 	}
 }
 
-// poll asks each source once, all at the same time, and then judges every market.
+// poll reads all sources at the same time, and then judges every market.
 func (r *Rates) poll(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, s := range r.sources {

@@ -16,7 +16,7 @@ type source struct {
 	name   string // in settings, logs and stored quotes
 	pairs  []pair // the prices that it has
 	maxAge func(p pair, now time.Time) time.Duration
-	// read asks for all prices and returns a reading of each. It returns when ctx ends.
+	// read requests all prices and returns a reading of each. It returns when ctx ends.
 	read func(ctx context.Context) map[pair]reading
 
 	prices  map[pair]price
@@ -39,8 +39,8 @@ type reading struct {
 }
 
 var (
-	// errAway: the source could not be asked. Its last price stays until it is too old. After any other
-	// error the source has lost its price: it answered, and the answer is wrong.
+	// errAway: the source could not be reached. Its last price stays until it is too old. After any other error the source
+	// has lost its price: it answered, and the answer is wrong.
 	errAway = errors.New("not reachable")
 	// errNotOffered: the source does not have such a price.
 	errNotOffered = errors.New("it has no such price")

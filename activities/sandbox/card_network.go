@@ -36,8 +36,8 @@ const callbacks = 3
 // errLost is the caller's error when the answer was lost.
 var errLost = errors.New("sandbox: the card network did not answer")
 
-// meaning is what a token says: how the network treats the number, and what the merchant may know of the card. The
-// card number is stored nowhere.
+// meaning is the content of a token: the network's treatment of the number, and the card's details for the merchant.
+// The card number is stored nowhere.
 type meaning struct {
 	Behavior string
 	Method   checkout.PaymentMethod
@@ -63,7 +63,7 @@ func meaningOf(token string) (m meaning, err error) {
 	return m, nil
 }
 
-// Prepare implements checkout.CardNetwork. The sandbox knows a payment by its own id, so there is nothing to name.
+// Prepare implements checkout.CardNetwork. The sandbox finds a payment by its own id, so there is nothing to name.
 func (n *CardNetwork) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
 	return req.TransactionID, nil
 }

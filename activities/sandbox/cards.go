@@ -10,7 +10,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// behavior says how the network treats a card.
+// behavior is the network's treatment of a card.
 type behavior string
 
 const (

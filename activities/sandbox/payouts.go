@@ -116,7 +116,8 @@ func refusalOf(payoutID string, signed []byte) (checkout.PayoutFailure, error) {
 	return checkout.PayoutFailure(body.Fails), nil
 }
 
-// validAddress accepts every address that is not empty and not documented as invalid. The sandbox has no chain to ask.
+// validAddress accepts every address that is not empty and not documented as invalid. The sandbox has no chain to check
+// it.
 func validAddress(address string) bool {
 	return strings.TrimSpace(address) != "" && address != addressInvalid
 }

@@ -100,7 +100,7 @@ func eventTime(seconds int64, now time.Time) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// isRisk reports whether a type of events is about what Risks asks for.
+// isRisk reports whether events of a type are about the risks that Risks returns.
 func isRisk(eventType string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(eventType, prefix) }
 	prefixes := []string{"charge.dispute.", "charge.refund", "refund.", "radar.early_fraud_warning."}

@@ -19,7 +19,7 @@ var failures = map[string]checkout.FailureCode{
 	string(stripe.ErrorCodePaymentIntentAuthenticationFailure): checkout.FailureThreeDSFailed,
 }
 
-// failure says why the intent's last confirmation failed.
+// failure returns why the intent's last confirmation failed.
 func failure(i *stripe.PaymentIntent) checkout.FailureCode {
 	// Radar's own decision comes first: the bank was not asked.
 	if charge := i.LatestCharge; charge != nil && charge.Outcome != nil && charge.Outcome.Type == "blocked" {
@@ -37,8 +37,8 @@ func failure(i *stripe.PaymentIntent) checkout.FailureCode {
 	return checkout.FailureCardDeclined
 }
 
-// failureOfCanceled says why a canceled intent failed. Our own cancellation leaves a decline's error
-// where it is. Without one, the reason of the cancellation says whether the customer was at the bank.
+// failureOfCanceled returns why a canceled intent failed. Our own cancellation leaves a decline's error in place.
+// Without one, the reason of the cancellation shows whether the customer was at the bank.
 func failureOfCanceled(i *stripe.PaymentIntent) checkout.FailureCode {
 	switch {
 	case i.LastPaymentError != nil:

@@ -11,11 +11,11 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// expanded are the parts of an intent that Stripe sends only when asked: the charge says why a card
-// was declined, the payment method which card it was.
+// expanded are the parts of an intent that Stripe sends only on request: the charge has the reason of a decline, the
+// payment method the card.
 var expanded = []*string{stripe.String("latest_charge"), stripe.String("payment_method")}
 
-// intent reads a PaymentIntent and checks that it is one of ours.
+// intent reads a PaymentIntent and checks that this service made it.
 func (n *Network) intent(ctx context.Context, reference string) (*stripe.PaymentIntent, error) {
 	if !isReference(reference) {
 		return nil, fmt.Errorf("%q is not the id of a payment intent", reference)
@@ -65,7 +65,7 @@ func checkRequest(i *stripe.PaymentIntent, req checkout.ChargeRequest) error {
 	return nil
 }
 
-// outcome says what the intent's state means.
+// outcome maps the intent's state.
 func outcome(i *stripe.PaymentIntent) (checkout.ChargeResult, error) {
 	result := checkout.ChargeResult{Method: method(i)}
 	switch i.Status {
@@ -98,8 +98,8 @@ func outcome(i *stripe.PaymentIntent) (checkout.ChargeResult, error) {
 	return result, nil
 }
 
-// method returns what may be shown of the card. The charge knows it best. Before there is a charge
-// the payment method knows it, and after a decline the error does.
+// method returns the card's public details. The charge has the best ones; before there is a charge the payment method
+// has them, and after a decline the error.
 func method(i *stripe.PaymentIntent) checkout.PaymentMethod {
 	m := checkout.PaymentMethod{Type: "card"}
 	if charge := i.LatestCharge; charge != nil && charge.PaymentMethodDetails != nil &&

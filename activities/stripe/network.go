@@ -34,8 +34,8 @@ type Options struct {
 	// APIURL is the address of another API than Stripe's. It is allowed on loopback only, and only
 	// together with Simulated. "" means Stripe.
 	APIURL string
-	// Simulated says that APIURL is the double of deploy/standin/acquirer. The key is then a test key in
-	// either mode, so that no real one reaches the double.
+	// Simulated means that APIURL is the double of deploy/standin/acquirer. The key is then a test key in either mode, so
+	// that no real one reaches the double.
 	Simulated bool
 }
 
@@ -48,7 +48,7 @@ type Network struct {
 
 var _ checkout.CardNetwork = (*Network)(nil)
 
-// New returns the network. Its errors say which option is wrong and never quote the key.
+// New returns the network. Its errors name the wrong option and never quote the key.
 func New(o Options) (*Network, error) {
 	if err := checkKey(o); err != nil {
 		return nil, err

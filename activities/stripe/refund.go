@@ -50,7 +50,7 @@ func (n *Network) Refund(ctx context.Context, reference, refundID string) (check
 	return found, err
 }
 
-// findRefund looks for our refund among those of the intent.
+// findRefund looks for our refund among the refunds of the intent.
 func (n *Network) findRefund(ctx context.Context, reference, refundID string) (checkout.RefundResult, bool, error) {
 	params := &stripe.RefundListParams{PaymentIntent: stripe.String(reference)}
 	params.Limit = stripe.Int64(100)
@@ -68,8 +68,8 @@ func (n *Network) findRefund(ctx context.Context, reference, refundID string) (c
 	return checkout.RefundResult{}, false, nil
 }
 
-// refundStatus says how a refund stands. One that needs an action of the customer waits, and a canceled one has
-// failed. A status that is not known waits.
+// refundStatus maps the state of a refund. A refund that needs an action of the customer waits, and a canceled one has
+// failed. An unknown status waits.
 func refundStatus(s stripe.RefundStatus) checkout.RefundStatus {
 	switch s {
 	case stripe.RefundStatusSucceeded:

@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Risks returns what may take the money of an intent's charge back: its disputes, warnings of fraud and
-// refunds, those of this service too. It asks for their present state.
+// Risks returns what may take the money of an intent's charge back: its disputes, warnings of fraud and refunds, this
+// service's included, in their present state.
 func (n *Network) Risks(ctx context.Context, reference string) ([]books.ChargeRisk, error) {
 	if !isReference(reference) {
 		return nil, fmt.Errorf("%q is not the id of a payment intent", reference)
@@ -44,9 +44,9 @@ func (n *Network) disputes(ctx context.Context, reference string) (risks []books
 	return risks, nil
 }
 
-// disputeStatus says where the money of a dispute is. A warning is a question of the bank: no money
-// moves unless it becomes a dispute. A prevented dispute was kept away, or it was resolved by giving the
-// customer the money: only its balance transactions tell. A status that is not known holds the payout.
+// disputeStatus returns where the money of a dispute is. A warning is a question of the bank: no money moves unless it
+// becomes a dispute. A prevented dispute was kept away, or the customer got the money: only its balance transactions
+// show which. An unknown status holds the payout.
 func disputeStatus(d *stripe.Dispute) books.RiskStatus {
 	switch d.Status {
 	case stripe.DisputeStatusWon, stripe.DisputeStatusWarningClosed:

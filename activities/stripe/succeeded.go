@@ -42,7 +42,7 @@ func (n *Network) Succeeded(ctx context.Context, since, until time.Time) iter.Se
 	}
 }
 
-// keepAlive says that the activity which reads a list is at work, also while what it reads is none of the caller's.
+// keepAlive records a heartbeat of an activity that reads a list, also while it reads foreign charges.
 func keepAlive(ctx context.Context) {
 	if activity.IsActivity(ctx) {
 		activity.RecordHeartbeat(ctx)
@@ -54,8 +54,8 @@ func created(since, until time.Time) *stripe.RangeQueryParams {
 	return &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix(), LesserThanOrEqual: until.Unix() - 1}
 }
 
-// Charged asks about one charge, as Succeeded does about many. It returns checkout.ErrNotFound when Stripe
-// has no intent of this id.
+// Charged reads one charge, as Succeeded reads many. It returns checkout.ErrNotFound when Stripe has no intent of this
+// id.
 func (n *Network) Charged(ctx context.Context, reference string) (books.Charged, error) {
 	if !isReference(reference) {
 		return books.Charged{}, fmt.Errorf("%w: %q is not the id of a payment intent", checkout.ErrNotFound, reference)
@@ -96,7 +96,7 @@ func cost(b *stripe.BalanceTransaction) *books.ChargeCost {
 	}
 }
 
-// unixTime returns the zero time for 0, Stripe's "not known".
+// unixTime returns the zero time for 0, which is Stripe's unknown time.
 func unixTime(seconds int64) time.Time {
 	if seconds == 0 {
 		return time.Time{}

@@ -106,7 +106,7 @@ func (r *round) putOffFaulty(ctx context.Context, all []pricedPayout, why error)
 	return left, errors.Join(faults...)
 }
 
-// leaveUnsigned holds or fails a payout that cannot be signed. Its run tells the merchant.
+// leaveUnsigned holds or fails a payout that cannot be signed. Its run notifies the merchant.
 func (r *round) leaveUnsigned(ctx context.Context, p checkout.Payout, why error) error {
 	_, err := r.putOff(ctx, p, why)
 	if errors.Is(err, ErrNotTaken) {

@@ -39,10 +39,11 @@ func (tx *lostTransaction) eachPayment(do func(f *candidate)) {
 	}
 }
 
-// refuse says of all outflows why a person must look.
+// refuse records at all outflows why a person must look.
 func (tx *lostTransaction) refuse(why string) { tx.eachPayment(func(f *candidate) { f.Why = why }) }
 
-// settle makes the transaction clear only as a whole, and completes what is written: by payout ids, as any transfer.
+// settle makes the transaction clear only as a whole, and completes the transfer, with its payouts in the order of
+// their ids as in any transfer.
 func (tx *lostTransaction) settle() (clear bool) {
 	unclear := slices.ContainsFunc(tx.pays, func(f *candidate) bool { return f.Why != "" })
 	tx.eachPayment(func(f *candidate) {

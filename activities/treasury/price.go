@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// pricedPayout is a payout that may be signed, as far as is known before the lock of the account.
+// pricedPayout is a payout that may be signed, as far as can be checked without the lock of the account.
 type pricedPayout struct {
 	storage.PricedPayout
 

@@ -16,7 +16,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// RecoveryOrder asks what the chain knows of an account and PostgreSQL lacks, as after the restore of an old backup.
+// RecoveryOrder requests the payments of an account that the chain has and PostgreSQL lacks, as after the restore of an
+// old backup.
 type RecoveryOrder struct {
 	AccountID string
 	From      *uint64           // the first block; nil: since the chain is known to be ahead
@@ -26,7 +27,7 @@ type RecoveryOrder struct {
 	By        merchant.AuditEntry
 }
 
-// Recovery says what an outflow paid that no transfer explains.
+// Recovery is an outflow that no transfer explains, and what it paid.
 type Recovery struct {
 	treasury.Outflow
 
@@ -237,15 +238,15 @@ func (r *recovery) fitPayouts(ctx context.Context, f *candidate) error {
 	return nil
 }
 
-// rateOf returns the rate at which a payout is worth amount before any fee: the rate at the signature of its
-// transfer is lost, and what it took for the fee with it. Rounded up, it gives the amount back.
+// rateOf returns the rate at which a payout is worth amount before any fee: the rate at the signature of its transfer
+// is lost, and the fee with it. It is rounded up, so that it gives the amount back.
 func rateOf(p checkout.Payout, amount money.Crypto) money.Rate {
 	return money.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
 }
 
-// fitsPayout reports whether the outflow can have paid the payout: the fee that is left for the network is not more
-// than its share of what the transaction could cost, at the present price. The payout's row does not know the fee
-// before the transfer is signed.
+// fitsPayout reports whether the outflow can have paid the payout: the fee that is left for the network is at most the
+// payout's share of the highest cost of the transaction, at the present price. The payout's row has no fee before the
+// transfer is signed.
 func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payout) (bool, error) {
 	gross := p.Gross()
 	if gross.Cmp(f.Amount) < 0 {
@@ -259,7 +260,7 @@ func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payo
 	return err == nil && gross.Sub(f.Amount).Cmp(most) <= 0, err
 }
 
-// costIn returns what the network takes, in the payout's currency.
+// costIn returns the network's fee, in the payout's currency.
 func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost money.Crypto) (money.Crypto, error) {
 	rate, err := r.feeRate(ctx, p)
 	if err != nil {
@@ -268,7 +269,7 @@ func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost money.Cry
 	return money.CeilCrypto(new(big.Rat).Mul(cost.Coins(), rate.Rat()), p.Currency), nil
 }
 
-// judgePayment says whether the outflow is clear.
+// judgePayment decides whether the outflow is clear.
 func (r *recovery) judgePayment(ctx context.Context, f *candidate) (err error) {
 	var p checkout.Payout
 	for _, p = range f.fits {

@@ -21,7 +21,7 @@ type SyncResult struct {
 	Accounts []AccountResult `json:"accounts"`
 }
 
-// AccountResult says what a round did for one account.
+// AccountResult is the report of a round about one account.
 type AccountResult struct {
 	ID        string `json:"id"`
 	Network   string `json:"network"`
@@ -39,7 +39,7 @@ type AccountResult struct {
 	Alarms []string `json:"alarms,omitempty"`
 	// Failed lists payouts that failed after they were signed. Their deliveries must be started.
 	Failed []storage.PayoutSettlement `json:"failed,omitempty"`
-	// Short lists what the account lacks, in smallest units.
+	// Short lists the missing amounts of the account, in smallest units.
 	Short map[money.PayoutCurrency]string `json:"short,omitempty"`
 }
 
@@ -256,7 +256,7 @@ type finalTransfer struct {
 	seen treasury.TransferSnapshot
 }
 
-// endTransfers writes final states: first those of the transfers that paid, so that the balances tell of the others.
+// endTransfers writes final states. Transfers that paid come first, so that the balances show whether the others did.
 func (r *round) endTransfers(ctx context.Context, all []finalTransfer) error {
 	var faults []error
 	burnt := burntBy(all)
@@ -270,7 +270,7 @@ func (r *round) endTransfers(ctx context.Context, all []finalTransfer) error {
 	return errors.Join(faults...)
 }
 
-// burntBy returns what the network took for the transfers that paid nothing.
+// burntBy returns the network's fees for the transfers that paid nothing.
 func burntBy(all []finalTransfer) (burnt []storage.BurntGas) {
 	for _, t := range all {
 		if t.seen.State != treasury.TransferStateConfirmed {
@@ -299,7 +299,7 @@ func (r *round) pushTransfer(
 	return r.addVersion(ctx, transfer, r.chain.Bump)
 }
 
-// addVersion signs the next version of a transfer, as price says, and sends it.
+// addVersion signs the next version of a transfer, as planned by price, and sends it.
 func (r *round) addVersion(
 	ctx context.Context, transfer storage.Transfer,
 	price func(context.Context, treasury.TransferVersion) (treasury.TransferPlan, error),
@@ -328,10 +328,10 @@ func (r *round) addVersion(
 	return nil
 }
 
-// endTransfer writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
-// reorganization has removed. So the slot must be used up at the final block of the round too. That a transfer
-// paid nobody lets a payout be sent again, so the list of outflows and the balances must agree as well:
-// a node may have lost a block and know its state. burnt is what the transfers took that paid nothing.
+// endTransfer writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a reorganization
+// has removed. So the slot must be used up at the final block of the round too. A payout whose transfer paid nobody may
+// be sent again, so the outflows and the balances must agree as well: a node may have lost a block and kept its state.
+// burnt are the fees of the transfers that paid nothing.
 func (r *round) endTransfer(ctx context.Context, t finalTransfer, burnt []storage.BurntGas) error {
 	transfer, seen := t.Transfer, t.seen
 	if !r.now.Used(transfer.Slot) {
@@ -375,7 +375,7 @@ func (r *round) endTransfer(ctx context.Context, t finalTransfer, burnt []storag
 // deepestReorganization is more blocks than any chain of ours goes back.
 const deepestReorganization = 128
 
-// showsPayment reports whether the chain's outflows have the payment of one of the transfer's versions.
+// showsPayment reports whether the chain's outflows include the payment of a version of the transfer.
 func (r *round) showsPayment(ctx context.Context, transfer storage.Transfer) (bool, error) {
 	from := transfer.Base - min(transfer.Base, deepestReorganization)
 	for {
@@ -393,9 +393,9 @@ func (r *round) showsPayment(ctx context.Context, transfer storage.Transfer) (bo
 	}
 }
 
-// pays reports whether the outflow is a payment of the transfer: a version of it, or another transaction
-// with its slot that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
-// were signed since. A version that cancels pays nobody.
+// pays reports whether the outflow is a payment of the transfer: by a version of it, or by another transaction with its
+// slot that pays the same. After the restore of an old backup PostgreSQL lacks the versions that were signed since. A
+// version that cancels pays nobody.
 func pays(transfer storage.Transfer, o treasury.Outflow) bool {
 	return o.Moved() && slices.ContainsFunc(transfer.Versions, func(v treasury.TransferVersion) bool {
 		if v.Cancels || v.Currency() != o.Amount.Currency() {

@@ -16,7 +16,7 @@ import (
 // ErrUnrecovered: a transaction may have paid a payout that could be signed after the thaw.
 var ErrUnrecovered = errors.New("a transaction that no transfer explains may have paid a payout")
 
-// ThawOrder asks for signatures after a freeze. A person says what is known about what is lost.
+// ThawOrder requests signatures after a freeze. It has the findings of a person about lost payments.
 type ThawOrder struct {
 	AccountID string
 	Retire    bool                // it is out of use: it stays frozen, and others of its chain may sign
@@ -126,8 +126,8 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 	}
 }
 
-// requireExplained returns ErrUnrecovered when an outflow, which is none of the losses, may have paid a payout. It
-// returns the units that the outflows used.
+// requireExplained returns ErrUnrecovered when an outflow outside the losses may have paid a payout. It returns the
+// units that the outflows used.
 func (r *recovery) requireExplained(ctx context.Context) (units treasury.Slot, err error) {
 	unexplained, err := r.readUnexplained(ctx, &RecoveryResult{})
 	if err != nil {
@@ -149,8 +149,8 @@ func (r *recovery) requireExplained(ctx context.Context) (units treasury.Slot, e
 	return units, nil
 }
 
-// mayHavePaid returns the first payout or transfer that Recover could give the outflow to, whatever its
-// amount is, or a payment whose payout is not made yet; "" when there is none. What moved nothing paid nobody.
+// mayHavePaid returns the first payout or transfer that Recover could assign the outflow to, whatever its amount, or a
+// payment whose payout is not made yet; "" when there is none. An outflow that moved nothing paid nobody.
 func (r *recovery) mayHavePaid(ctx context.Context, o treasury.Outflow) (string, error) {
 	if !o.Moved() {
 		return "", nil

@@ -154,7 +154,7 @@ func send(ctx context.Context, chain treasury.Chain, v treasury.TransferVersion)
 	return nil
 }
 
-// putOff holds or fails the payout when that is what the error of transfer asks for. It returns any other error.
+// putOff holds or fails the payout, by the error of its transfer. It returns any other error.
 func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (out treasury.TransferOutcome, err error) {
 	var (
 		held    checkout.HeldError
@@ -175,7 +175,7 @@ func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (ou
 	return out, err
 }
 
-// refusedError is why nothing may ever be signed for a payout. found tells operators more.
+// refusedError is why nothing may ever be signed for a payout. found has the details for operators.
 type refusedError struct {
 	failure checkout.PayoutFailure
 	found   []books.Finding
@@ -183,8 +183,8 @@ type refusedError struct {
 
 func (e refusedError) Error() string { return e.failure.Message() }
 
-// check returns a refusedError when nothing may be paid to the destination. The merchant of a sanctioned
-// one reads that the address is not valid, and the finding tells operators why.
+// check returns a refusedError when nothing may be paid to the destination. The merchant of a sanctioned destination
+// sees an invalid address, and the finding gives operators the reason.
 func (t *Treasury) check(ctx context.Context, chain treasury.Chain, p checkout.Payout) error {
 	sanctioned, err := t.sanctioned(ctx, chain, p.Destination)
 	if err != nil {
@@ -237,7 +237,7 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 // ErrOtherSettings: the settings have no chain for the account, or another account of it.
 var ErrOtherSettings = errors.New("the settings are not those of the account")
 
-// account returns one of the accounts with its chain. It returns checkout.ErrNotFound, and ErrOtherSettings.
+// account returns an account of the mode with its chain. It returns checkout.ErrNotFound, and ErrOtherSettings.
 func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, treasury.Chain, error) {
 	accounts, err := t.Accounts(ctx)
 	i := slices.IndexFunc(accounts, func(a storage.TreasuryAccount) bool { return a.ID == id })
