@@ -256,8 +256,7 @@ func (d *desk) refused(in activities.PaymentInput) {
 	charge := must(d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	require.False(d.t, charge.Began(), "no attempt is used up")
 	require.NoError(d.t, d.Store.Sessions.DropPayment(d.t.Context(), in.ID, in.TransactionID))
-	has := must(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t)
-	require.False(d.t, has)
+	require.False(d.t, must(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t))
 }
 
 // TestChargeCard_ChargesNothingThatCannotBePaidOut: an open session may be older than the bounds.

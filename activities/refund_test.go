@@ -156,8 +156,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 // open returns the subjects of the open findings of a kind.
 func (w *till) open(kind books.FindingKind) (subjects []string) {
 	w.t.Helper()
-	all := must(w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive))(w.t)
-	for _, f := range all {
+	for _, f := range must(w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive))(w.t) {
 		if f.Kind == kind {
 			subjects = append(subjects, f.Subject)
 		}
@@ -324,8 +323,7 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	first := w.mustOrder(c)
 	require.NoError(t, errorOf(run[int](w.liveBooks, w.SendRefunds)))
 	require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
-	all := must(w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
-	require.Contains(t, all[0].Detail, "charge_disputed")
+	require.Contains(t, must(w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)[0].Detail, "charge_disputed")
 	w.round()
 	w.requireAgrees("disputed")
 	require.ErrorIs(t, errorOf(w.order(c)), checkout.ErrDisputeOpen)

@@ -106,6 +106,5 @@ func TestChain_AFullCacheForgetsNoQuestion(t *testing.T) {
 		c.ours[strconv.Itoa(i)] = false
 	}
 	c.ours[ours] = true
-	got := must(c.ownAddresses(t.Context(), ask...))(t)
-	require.Equal(t, want, got)
+	require.Equal(t, want, must(c.ownAddresses(t.Context(), ask...))(t))
 }

@@ -146,8 +146,7 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 
 	payee := r.payee("bech32")
 	txid := must(r.node.Pay(t.Context(), "thief", map[string]string{payee: "0.9"}))(t)
-	s := must(c.Snapshot(t.Context()))(t)
-	require.Equal(t, v.Slot, s.Using, "a coin that no transfer may be known to use")
+	require.Equal(t, v.Slot, must(c.Snapshot(t.Context()))(t).Using, "a coin that no transfer may be known to use")
 	for range 5 {
 		r.mine(1)
 		r.sees(c, treasury.TransferStateUnknown, v)
@@ -193,6 +192,5 @@ func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
 	require.EqualValues(t, 5, seen.Depth)
 	require.NotEmpty(t, seen.BlockHash)
 	require.Equal(t, [2]string{"0.00000000", "0.00000000"}, r.has(c))
-	s := must(c.Snapshot(t.Context()))(t)
-	require.True(t, s.Used(v.Slot))
+	require.True(t, must(c.Snapshot(t.Context()))(t).Used(v.Slot))
 }

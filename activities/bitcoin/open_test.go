@@ -196,8 +196,7 @@ func TestCheck_OfTheRightNetworkAndNotOurs(t *testing.T) {
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4": checkout.PayoutInvalidAddress,
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed": checkout.PayoutInvalidAddress,
 	} {
-		got := must(c.Check(t.Context(), money.BTC, address))(t)
-		require.Equal(t, want, got, address)
+		require.Equal(t, want, must(c.Check(t.Context(), money.BTC, address))(t), address)
 	}
 	require.Equal(t, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", c.Account().ChainID)
 	require.Equal(t, "bip122:000000000019d6689c085ae165831e93", ChainName("main"))

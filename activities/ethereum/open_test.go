@@ -180,8 +180,7 @@ func TestOpenKeystore_NeedsThePassword(t *testing.T) {
 	dir := t.TempDir()
 	account := must(keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse"))(t)
 	key := must(OpenKeystore(account.URL.Path, "correct horse"))(t)
-	accounts := must(key.Accounts(t.Context()))(t)
-	require.Equal(t, []common.Address{account.Address}, accounts)
+	require.Equal(t, []common.Address{account.Address}, must(key.Accounts(t.Context()))(t))
 
 	_, err := OpenKeystore(account.URL.Path, "battery staple")
 	require.ErrorContains(t, err, "the password is wrong")

@@ -101,8 +101,7 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 
 	poor := r.open(func(o *Options) { o.Treasury, o.Signer = "0x00000000000000000000000000000000000F00D5", nil })
 	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
-		got := must(poor.Check(t.Context(), currency, r.payee()))(t)
-		require.Empty(t, got)
+		require.Empty(t, must(poor.Check(t.Context(), currency, r.payee()))(t))
 		require.ErrorIs(t, r.planError(poor, request(currency, r.payee(), "100")), treasury.ErrFloatTooLow)
 	}
 }

@@ -192,8 +192,7 @@ func (r *rig) has(currency money.PayoutCurrency, account string) string {
 	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
 	n := must(jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{}))(r)
-	balance := must(reader.balance(r.Context(), n, currency, "latest"))(r)
-	return balance.String()
+	return must(reader.balance(r.Context(), n, currency, "latest"))(r).String()
 }
 
 // A lie changes a node's answer. It gets the method, its arguments and the true answer, a result as JSON.

@@ -45,8 +45,7 @@ func TestSign_GivesTheSameBytesAgain(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
 	first := must(c.Sign(t.Context(), planned))(t)
-	again := must(c.Sign(t.Context(), planned))(t)
-	require.Equal(t, first, again)
+	require.Equal(t, first, must(c.Sign(t.Context(), planned))(t))
 
 	tx := new(types.Transaction)
 	require.NoError(t, tx.UnmarshalBinary(first.Raw))
@@ -179,8 +178,7 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	p.tell(on("eth_signTransaction", edit(func(truth json.RawMessage) any {
 		return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers
 	})))
-	got := must(c.Sign(t.Context(), v.TransferPlan))(t)
-	require.Equal(t, v.Raw, got.Raw)
+	require.Equal(t, v.Raw, must(c.Sign(t.Context(), v.TransferPlan))(t).Raw)
 
 	p.tell(always(errors.New("no signature today")))
 	require.ErrorContains(t, errorOf(c.Sign(t.Context(), v.TransferPlan)), "no signature today")

@@ -148,8 +148,7 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
-	n := must(o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10))(t)
-	require.Equal(t, 1, n)
+	require.Equal(t, 1, must(o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10))(t))
 }
 
 // paid is a completed session. No workflow and no card: its rows are written as they would be.
@@ -188,8 +187,7 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	o := newOffice(t)
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
-	taken := must(o.Store.People.DueMails(t.Context(), 10))(t)
-	require.Len(t, taken, 1)
+	require.Len(t, must(o.Store.People.DueMails(t.Context(), 10))(t), 1)
 	require.NoError(t, o.sendDue(t.Context()))
 	require.Empty(t, o.box.Mails(""), "another process has it")
 	o.exec(`UPDATE mail SET next_at = next_at - $1::interval`, 2*time.Minute)

@@ -178,8 +178,7 @@ func TestChallenge_EndsAsTheCardSays(t *testing.T) {
 		require.Equal(t, c.outcome, got.Outcome)
 		require.Equal(t, c.failure, got.Failure)
 		ask(t, n, http.MethodPost, req.TransactionID, "refuse")
-		again := must(n.Payment(t.Context(), req.TransactionID))(t)
-		require.Equal(t, got, again, "decided once")
+		require.Equal(t, got, must(n.Payment(t.Context(), req.TransactionID))(t), "decided once")
 	}
 	require.Equal(t, http.StatusNotFound, ask(t, n, http.MethodGet, checkout.NewID("txn"), "").Code)
 	require.Equal(t, http.StatusNotFound, ask(t, n, http.MethodGet, "<script>", "").Code)
@@ -198,8 +197,7 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	n := newNetwork(t)
 	p := &Payouts{Sandbox: n.Sandbox}
-	rate := must(Rates{}.Quote(t.Context(), money.EUR, money.BTC))(t)
-	require.Equal(t, "0.000016875", rate.Rate.String())
+	require.Equal(t, "0.000016875", must(Rates{}.Quote(t.Context(), money.EUR, money.BTC))(t).Rate.String())
 	require.Error(t, errorOf(Rates{}.Quote(t.Context(), "XXX", money.BTC)))
 
 	ask := storage.PayoutToSend{Payout: checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Destination: "0xabc",
@@ -207,8 +205,7 @@ func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	got := must(signTransfer(ask))(t)
 	require.Equal(t, "0.001000000000000001", got.Fee.String(), "rounded up to 18 places")
 	require.Equal(t, "0.999000000000000000", got.Amount.String())
-	again := must(signTransfer(ask))(t)
-	require.Equal(t, got, again)
+	require.Equal(t, got, must(signTransfer(ask))(t))
 	for range 2 {
 		failure := must(p.broadcast(t.Context(), "po_1", got.Signed))(t)
 		require.Empty(t, failure)

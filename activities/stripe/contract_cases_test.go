@@ -459,8 +459,7 @@ var contract = map[string]func(*world){
 				require.Equal(w, money.Amount(1050), got.Cost.Gross)
 			}
 			require.True(w, got.Cost.AvailableAt.After(got.CreatedAt), "%v", got.Cost.AvailableAt)
-			alone := must(w.network.Charged(w.Context(), reference))(w)
-			require.Equal(w, got, alone)
+			require.Equal(w, got, must(w.network.Charged(w.Context(), reference))(w))
 		}
 		require.True(w, found)
 		require.ErrorIs(w, errorOf(w.network.Charged(w.Context(), "pi_unknown")), checkout.ErrNotFound)

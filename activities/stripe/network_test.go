@@ -248,8 +248,7 @@ func TestErrors_NothingIsPrinted(t *testing.T) { //nolint:paralleltest // it loo
 	os.Stdout, os.Stderr = said, said
 	network := imitate(t, refuse(http.StatusBadRequest, `{"error": {"message": "pi_1_secret_x"}}`))
 	require.Error(t, errorOf(network.Payment(t.Context(), "pi_1")))
-	text := must(os.ReadFile(said.Name()))(t)
-	require.Empty(t, string(text))
+	require.Empty(t, string(must(os.ReadFile(said.Name()))(t)))
 }
 
 func TestErrors_SayThatTheCallerHasGone(t *testing.T) {
@@ -302,8 +301,7 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		form, key = r.PostForm.Encode(), r.Header.Get("Idempotency-Key")
 		fmt.Fprint(w, answer)
 	})
-	reference := must(network.Prepare(t.Context(), ours))(t)
-	require.Equal(t, "pi_1", reference)
+	require.Equal(t, "pi_1", must(network.Prepare(t.Context(), ours))(t))
 	require.Equal(t, "txn_1:create", key)
 	require.Equal(t, "amount=1050&capture_method=automatic&confirmation_method=manual&currency=eur&"+
 		"metadata%5Bsession_id%5D=cs_1&metadata%5Btransaction_id%5D=txn_1&payment_method_types%5B0%5D=card", form)

@@ -91,8 +91,7 @@ func (f onBitcoin) paid(t *testing.T) map[string][]money.Crypto {
 // wallet returns what the treasury has in final blocks.
 func (f onBitcoin) wallet(t *testing.T) money.Crypto {
 	t.Helper()
-	s := must(f.Chains[money.Bitcoin].Snapshot(t.Context()))(t)
-	return s.FinalBalances[money.BTC]
+	return must(f.Chains[money.Bitcoin].Snapshot(t.Context()))(t).FinalBalances[money.BTC]
 }
 
 // requirePaidOnce compares payouts, the chain and the ledger, to the last satoshi.

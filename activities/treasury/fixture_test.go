@@ -170,16 +170,12 @@ func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 
 // retryError returns why a payout cannot be retried.
 func (f fixture) retryError(t *testing.T, ref checkout.Ref) error {
-	t.Helper()
-	_, err := f.Store.Payouts.RetryPayout(t.Context(), ref)
-	return err
+	return errorOf(f.Store.Payouts.RetryPayout(t.Context(), ref))
 }
 
 // refundError returns why a payout cannot be refunded. It compares no account first.
 func (f fixture) refundError(t *testing.T, ref checkout.Ref, by ...merchant.AuditEntry) error {
-	t.Helper()
-	_, err := f.Store.Books.RefundPayout(t.Context(), ref, by...)
-	return err
+	return errorOf(f.Store.Books.RefundPayout(t.Context(), ref, by...))
 }
 
 func (f fixture) findings(t *testing.T) []books.Finding {

@@ -48,20 +48,14 @@ func (f onAnvil) loseBlocks(t *testing.T, blocks uint64) {
 
 // The lost block leaves nonce, blocks and logs of a dead transfer, and balances of a payment: nothing is decided.
 func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
-	f := newOnAnvil(t)
-	f.booked(t)
-	ref, id := f.sent(t)
-	f.mine(t, 1)
-	paid := f.received(t)
-	f.loseBlocks(t, 1)
-	require.Equal(t, paid, f.received(t), "the payee has it")
-	require.NotEqual(t, "0", paid)
-	f.mine(t, 3)
+	f, ref, _ := newLost(t)
+	p := f.read(t, ref)
+	require.Equal(t, p.Amount.Units().String(), f.received(t), "the payee has it")
 	for range 2 {
 		got := f.sync(t)
 		require.Equal(t, 0, got.Dead)
-		amount := f.read(t, ref).Amount.String()
-		require.Contains(t, got.Alarms, "the chain says that "+id+" is dead, and the account lacks "+amount+" USDC: nothing is decided")
+		require.Contains(t, got.Alarms, "the chain says that "+f.transferOf(t, ref)+" is dead, and the account lacks "+
+			p.Amount.String()+" USDC: nothing is decided")
 		f.mine(t, 1)
 	}
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of slot 0 without a transaction")
@@ -69,7 +63,7 @@ func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 	require.ErrorIs(t, f.refundError(t, ref), checkout.ErrTransferStands)
 }
 
-// lost is an account whose node lost the block of a payment. It is frozen.
+// newLost returns an account whose node lost the block of a payment. It is frozen.
 func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasurer.ThawOrder) {
 	t.Helper()
 	f = newOnAnvil(t)
@@ -87,11 +81,9 @@ func (f onAnvil) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checko
 	t.Helper()
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
-	var amount, currency, id string
 	require.Len(t, short.Payments, 1)
-	amount, currency, id = short.Payments[0].Amount.String(), string(short.Payments[0].Amount.Currency()), short.Payments[0].PayoutID
-	require.Equal(t, ref.ID, id)
-	require.Contains(t, short.Error(), amount+" "+currency)
+	require.Equal(t, ref.ID, short.Payments[0].PayoutID)
+	require.Contains(t, short.Error(), short.Payments[0].Amount.String()+" USDC")
 	require.Contains(t, short.Error(), " ETH")
 	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
 	return short
@@ -137,14 +129,6 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 		[]string{got.Found[0].TxHash, got.Found[0].Why})
 }
 
-func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
-	f, ref, o := newLost(t)
-	o.Paid = []string{ref.ID}
-	require.NoError(t, f.Thaw(t.Context(), o))
-	f.requireSent(t, ref)
-	require.Equal(t, []webhook.EventType{webhook.PayoutSent}, f.eventTypes(t, ref))
-}
-
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
 func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
 	t.Helper()
@@ -157,15 +141,25 @@ func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 }
 
-func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
-	f, ref, o := newLost(t)
-	f.callDead(t, o, ref)
-	require.Equal(t, checkout.PayoutFailed, f.requireShortage(t, o, ref).Payments[0].Status)
-	o.Paid = []string{ref.ID}
-	require.NoError(t, f.Thaw(t.Context(), o))
-	f.requireSent(t, ref)
-	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed, webhook.PayoutSent}, f.eventTypes(t, ref))
-	require.Error(t, f.Thaw(t.Context(), o), "nothing is missing any more")
+func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
+	t.Parallel()
+	for status, events := range map[checkout.PayoutStatus][]webhook.EventType{
+		checkout.PayoutSent:   {webhook.PayoutSent},
+		checkout.PayoutFailed: {webhook.PayoutSent, webhook.PayoutFailed, webhook.PayoutSent},
+	} {
+		t.Run(string(status), func(t *testing.T) {
+			f, ref, o := newLost(t)
+			if status == checkout.PayoutFailed {
+				f.callDead(t, o, ref)
+			}
+			require.Equal(t, status, f.requireShortage(t, o, ref).Payments[0].Status)
+			o.Paid = []string{ref.ID}
+			require.NoError(t, f.Thaw(t.Context(), o))
+			f.requireSent(t, ref)
+			require.Equal(t, events, f.eventTypes(t, ref))
+			require.Error(t, f.Thaw(t.Context(), o), "nothing is missing any more")
+		})
+	}
 }
 
 // The payout failed, its payment was refunded, and then a person learns that the missing money had paid the payout.

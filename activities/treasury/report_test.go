@@ -188,6 +188,5 @@ func TestFloats_SayHowLongTheMoneyLasts(t *testing.T) {
 	require.Equal(t, "0.0", f.float(t, money.USDC).DaysLeft(), "more waits than there is")
 	f.Exec(t, `UPDATE transfer SET created_at = now() - interval '8 days'`)
 	require.Equal(t, "–", f.float(t, money.USDC).DaysLeft())
-	test := must(f.Store.Treasury.Floats(t.Context(), checkout.ModeTest))(t)
-	require.Empty(t, test)
+	require.Empty(t, must(f.Store.Treasury.Floats(t.Context(), checkout.ModeTest))(t))
 }

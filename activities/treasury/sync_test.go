@@ -52,8 +52,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Equal(t, 0, got.Bumped)
 	require.Contains(t, got.Alarms[0], "is stuck, and its account is frozen")
 	other := f.usdc(t)
-	held := must(transfer(t.Context(), f.process(t), other))(t)
-	require.Equal(t, checkout.HoldFrozen, held.Held, "in every process")
+	require.Equal(t, checkout.HoldFrozen, must(transfer(t.Context(), f.process(t), other))(t).Held, "in every process")
 	f.chain.base = 10
 	f.settle(t)
 	require.NotNil(t, f.read(t, ref).ConfirmedAt)

@@ -312,10 +312,8 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	_ = f.transfer(t, signed)
 	for _, ref := range []checkout.Ref{sent, signed} {
 		late := checkout.Payout{Ref: ref, Generation: 1}
-		held := must(f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0))(t)
-		require.Zero(t, held)
-		refused := must(f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress))(t)
-		require.Zero(t, refused)
+		require.Zero(t, must(f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0))(t))
+		require.Zero(t, must(f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress))(t))
 		p := f.read(t, ref)
 		require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
 	}
