@@ -96,11 +96,10 @@ func newKeeper(t *testing.T) *keeper {
 	require.NoError(t, k.store.Merchants.CreateMerchant(t.Context(), merchant.Merchant{
 		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: merchant.DefaultPaymentAttempts,
 	}, checkout.ModeTest, nil))
-	_, err := k.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
+	require.NoError(t, errorOf(k.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-	})
-	require.NoError(t, err)
+	})))
 	k.env = (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	k.env.RegisterActivity(&Housekeeping{
 		Installation: k.store.Installation, Merchants: k.store.Merchants, Secrets: k.store.Secrets, Webhooks: k.store.Webhooks, Runs: k.runs, Failure: storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 * time.Hour},

@@ -86,7 +86,7 @@ func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 	}
 }
 
-// TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision: the charge was made, and its answer was late.
+// The charge was made, and its answer was late.
 func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid("")
@@ -110,7 +110,7 @@ func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 	}, b.ledger())
 }
 
-// TestLookAtCharges_AsksAgainAboutAnOpenDispute: the report of its end may be lost.
+// The report of its end may be lost.
 func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
@@ -134,7 +134,7 @@ func TestLookAtCharges_IsRepeatedUntilTheNetworkAnswers(t *testing.T) {
 	require.Len(t, b.findings(), 1)
 }
 
-// TestLookAtCharges_FindsARefundOfSomebodyElse: our own refunds are no risk.
+// Our own refunds are no risk.
 func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	b := newBooks(t)
 	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
@@ -160,7 +160,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	require.Equal(t, map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}, b.ledger())
 }
 
-// TestLookAtCharges_OfAnotherApplication: its charge is none of ours, and is not asked about again.
+// A foreign charge is looked at once.
 func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
 	b := newBooks(t)
 	b.atRisk(books.Charged{Reference: "pi_of_another_application"}, dispute(books.RiskOpen))

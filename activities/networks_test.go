@@ -217,7 +217,7 @@ func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	require.ErrorContains(t, errorOf(d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))), "not found")
 }
 
-// TestBooks_AreOfOneMode: the charges of one mode are no business of the other.
+// A round of one mode never touches charges of the other.
 func TestBooks_AreOfOneMode(t *testing.T) {
 	b := newBooks(t)
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
@@ -237,7 +237,7 @@ func (noRates) Quote(context.Context, money.Currency, money.PayoutCurrency) (che
 	return checkout.Quote{}, fmt.Errorf("%w from EUR to USDC: one source alone", checkout.ErrNoRate)
 }
 
-// TestChargeCard_WithoutARateNothingBegins: no intent exists, no attempt is used up, and the payment can be dropped.
+// No intent exists, no attempt is used up, and the payment can be dropped.
 func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
@@ -259,7 +259,7 @@ func (d *desk) refused(in activities.PaymentInput) {
 	require.False(d.t, must(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t))
 }
 
-// TestChargeCard_ChargesNothingThatCannotBePaidOut: an open session may be older than the bounds.
+// An open session may be older than the bounds.
 func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
@@ -310,7 +310,7 @@ func (n deciding) Payment(context.Context, string) (checkout.ChargeResult, error
 	return checkout.ChargeResult{Outcome: outcome}, nil
 }
 
-// TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain: nothing is decided meanwhile, and nothing is charged again.
+// Nothing is decided meanwhile, and nothing is charged again.
 func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
@@ -374,7 +374,7 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	require.Equal(t, []string{"stripe Payment"}, d.must(d.ChargeCard, in))
 }
 
-// TestChargeCard_CancelsADeclinedCharge: until then the network would let the customer confirm it again.
+// Otherwise the network would let the customer confirm it again.
 func TestChargeCard_CancelsADeclinedCharge(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()

@@ -185,7 +185,7 @@ func TestPictures_GetEveryAnswer(t *testing.T) {
 	t.Cleanup(func() { require.Zero(t, elsewhere.connections.Load(), "no redirect was followed") })
 }
 
-// TestPictures_AMerchantsPicturesLeavePlacesToOthers: a try that finds no place in its lane is put off.
+// A try that finds no place in its lane is put off.
 func TestPictures_AMerchantsPicturesLeavePlacesToOthers(t *testing.T) {
 	t.Parallel()
 	p := NewPictures(nil, NewAddressGuard(true))

@@ -62,7 +62,7 @@ func TestReadReports_GoesOnWhereItWas(t *testing.T) {
 	require.Equal(t, 1, b.readReports())
 }
 
-// TestReadReports_AfterALongOutage: the network forgets reports after 30 days, and knows no older cursor.
+// The network forgets reports, and cursors, after 30 days.
 func TestReadReports_AfterALongOutage(t *testing.T) {
 	b := newBooks(t)
 	require.NoError(t, b.Store.Books.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
@@ -87,7 +87,7 @@ func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
 	require.Equal(t, 2, b.readReports())
 }
 
-// TestReadReports_PassesReportsThatCannotBeRead: PostgreSQL cannot hold their ids.
+// PostgreSQL cannot hold their ids.
 func TestReadReports_PassesReportsThatCannotBeRead(t *testing.T) {
 	b := newBooks(t)
 	b.reported(5*time.Hour, 4*time.Hour, 3*time.Hour, 2*time.Hour)

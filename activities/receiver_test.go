@@ -26,7 +26,7 @@ func TestReceiver_LiveModeNeverSpeaksPlainHTTP(t *testing.T) {
 	require.Equal(t, webhook.ErrorBlockedAddress, got.kind, "the setting never opens live mode")
 }
 
-// When the worker shuts down during an attempt, the error is internal: it says nothing about the receiver.
+// The worker shuts down during an attempt. The error is internal, because the receiver did nothing wrong.
 func TestReceiver_AnAttemptThatWeStopIsOurFault(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -109,7 +109,7 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// TestReceiver_ResumesTheSessionOfAnEarlierAttempt: each attempt has a connection of its own.
+// Each attempt has its own connection.
 func TestReceiver_ResumesTheSessionOfAnEarlierAttempt(t *testing.T) {
 	t.Parallel()
 	var resumed []bool
@@ -147,7 +147,7 @@ func TestRetryAfter_InSecondsOrAsADate(t *testing.T) {
 	})
 }
 
-// TestReceiver_KeepsNoLargeSession: a merchant may send as many certificates as TLS allows.
+// A merchant may send as many certificates as TLS allows.
 func TestReceiver_KeepsNoLargeSession(t *testing.T) {
 	t.Parallel()
 	var resumed []bool

@@ -228,7 +228,7 @@ func TestReconcileCharges_BooksThatAgree(t *testing.T) {
 	require.Empty(t, b.findings())
 }
 
-// TestReconcileCharges_AChargeWithoutASessionGoesBack: it cannot happen, and is found and refunded once.
+// Such a charge should not exist. It is found and refunded once.
 func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
@@ -277,7 +277,7 @@ func (b *liveBooks) pending() []books.Refund {
 	return must(b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10))(b.t)
 }
 
-// TestRefund_AnUnmatchedChargeIsRefundedAgain: by a person. The comparison repeats no refund that failed.
+// Only a person repeats a refund that failed.
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
@@ -369,7 +369,7 @@ func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
 	require.Empty(t, b.findings())
 }
 
-// TestReconcileCharges_StoresWhenTheMoneyIsAvailable: the acquirer may tell it later than the cost.
+// The acquirer may report that later than the cost.
 func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 	b := newBooks(t)
 	known, later := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
@@ -412,7 +412,7 @@ func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	require.Equal(t, at, *b.availableAt(old))
 }
 
-// TestBookOldCharges_AsksAboutEachOldCharge: also about those behind a page of charges that the network does not know.
+// The network lacks the charges of the first page, and has the last charge.
 func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
 	b := newBooks(t)
 	for range 101 {
@@ -448,7 +448,7 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 	require.Zero(t, b.compare().Charges, "the lost time is compared once")
 }
 
-// TestReconcileCharges_GoesOnWhereItEnded: a list that takes longer than a try is compared by several.
+// A list that takes longer than a try is compared by several tries.
 func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 	b := newBooks(t)
 	for _, age := range []time.Duration{40 * time.Hour, 20 * time.Hour, time.Hour} {
@@ -477,7 +477,7 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 	require.Equal(t, 48*time.Hour, place(), "a clock that was wrong hides nothing for long")
 }
 
-// TestReconcileCharges_ThePlaceWaitsForAPartThatFails: the parts behind it are compared, and the next round begins anew.
+// The parts behind it are compared, and the next round begins with it.
 func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 	t.Parallel()
 	for age, latest := range map[time.Duration]time.Duration{5 * 24 * time.Hour: 5 * 24 * time.Hour, 20 * time.Hour: 48 * time.Hour} {
@@ -506,7 +506,7 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 	}
 }
 
-// TestReconcileCharges_TheSumsComeFirst: a list without an end does not hold them up.
+// An endless list does not hold them up.
 func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
@@ -523,7 +523,7 @@ func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 	require.NotZero(t, listed)
 }
 
-// TestReconcileCharges_AChargeThatBeganLongBefore: it is in another part of the list than its decision.
+// The charge is in another part of the list than its decision.
 func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	b := newBooks(t)
 	early, missing, untaken := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
@@ -575,7 +575,7 @@ func TestBooks_ChargesThatFailHoldUpNoOther(t *testing.T) {
 	}
 }
 
-// TestReconcileCharges_OldChargesHoldUpNoList: however many they are.
+// The network answers about no old charge.
 func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
@@ -594,7 +594,7 @@ func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: unmatched.Reference}, b.findings())
 }
 
-// TestReconcileCharges_WhatMayStillChangeIsComparedAgain: also when no round comes to its end.
+// No round comes to its end here.
 func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 	b := newBooks(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -613,7 +613,7 @@ func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(place), 48*time.Hour)
 }
 
-// TestReconcileCharges_APartThatIsTooLongForATry: a later try compares it in shorter ones.
+// A later try compares it in shorter parts.
 func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
 	b := newBooks(t)
 	b.compare()

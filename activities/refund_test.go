@@ -44,10 +44,9 @@ func newTill(t *testing.T) *till {
 func newSerialTill(t *testing.T) *till {
 	t.Helper()
 	const key = "sk_test_till"
-	double, err := acquirer.Start(t.Context(), acquirer.Options{
+	double := must(acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: key, Livemode: true,
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(double.Stop)
 	w := &till{liveBooks: newSerialBooks(t), card: double}
 	w.network = must(stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true}))(t)
@@ -58,9 +57,8 @@ func newSerialTill(t *testing.T) *till {
 		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
 		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.Books.NoteAcquirerEvent,
 	}
-	a, err := w.Store.Treasury.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
-		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{})
-	require.NoError(t, err)
+	a := must(w.Store.Treasury.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
+		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{}))(t)
 	w.account = a.ID
 	return w
 }
@@ -76,9 +74,8 @@ func (w *till) pay(card string) charged {
 	w.t.Helper()
 	ctx := w.t.Context()
 	s := storagetest.Session(w.t, w.Store, w.owner, func(s *checkout.Session) { s.Amount = 5000 })
-	token, err := w.api.V1TestHelpersConfirmationTokens.Create(ctx,
-		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)})
-	require.NoError(w.t, err)
+	token := must(w.api.V1TestHelpersConfirmationTokens.Create(ctx,
+		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)}))(w.t)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	order := checkout.ChargeRequest{
 		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: money.EUR,
@@ -88,7 +85,7 @@ func (w *till) pay(card string) charged {
 	p.ID, p.CardToken = id, token.ID
 	require.NoError(w.t, w.Store.Sessions.CreatePayment(ctx, p))
 	reference := must(w.network.Prepare(ctx, order))(w.t)
-	_, err = w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
+	_, err := w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
 	require.NoError(w.t, err)
 	got := must(w.network.Confirm(ctx, reference, 1, order))(w.t)
 	settled := storagetest.Finish(w.t, w.Store, s.Ref, id, got)
@@ -169,7 +166,7 @@ var (
 	refunded = map[string]string{}
 )
 
-// TestRefund_TheBankReturnsIt: the refund succeeds, and days later the customer's bank sends the money back.
+// The refund succeeds, and days later the customer's bank sends the money back.
 func TestRefund_TheBankReturnsIt(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("refundFail")
@@ -199,7 +196,7 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	require.Equal(t, owed, w.ledger())
 }
 
-// TestRefund_ALostReportOfItsReturnIsAskedFor: nothing tells of the return, and it is seen within a day.
+// No report arrives, and the return is seen within a day.
 func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("refundFail")
@@ -315,7 +312,7 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 	}
 }
 
-// TestRefund_RefusedForADisputeIsMadeOnceItIsWon: the dispute was not known when the refund was ordered.
+// The refund was ordered before the dispute was reported.
 func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("visa")
@@ -336,7 +333,7 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	w.requireAgrees("refunded")
 }
 
-// TestRefund_ADisputeFailsOneThatWaits: the card network gives the money back once only.
+// The card network gives the money back once only.
 func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
 	w := newTill(t)
 	c := w.pay("pendingRefund")
@@ -349,7 +346,7 @@ func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
 	w.requireAgrees("disputed")
 }
 
-// TestRefund_GivesBackWhatIsLeft: somebody else gave a part back before.
+// A part was refunded outside this service before.
 func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
@@ -396,10 +393,9 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	require.NoError(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)))
 	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
-	_, err := w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+	require.NoError(t, errorOf(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 		PaymentIntent: api.String(c.reference), Metadata: map[string]string{"refund_id": r.ID},
-	})
-	require.NoError(t, err)
+	})))
 	w.round()
 	require.Equal(t, []string{c.transaction}, w.open(books.FindingRefundedAndPaid))
 	require.NoError(t, errorOf(w.order(c)), "it says how the refund stands")
@@ -466,10 +462,9 @@ func (w *till) takeCourses(courses [][]string) {
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
 	w.t.Helper()
-	_, err := w.Store.Books.NoteAcquirerEvent(w.t.Context(), books.AcquirerEvent{
+	require.NoError(w.t, errorOf(w.Store.Books.NoteAcquirerEvent(w.t.Context(), books.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
-	})
-	require.NoError(w.t, err)
+	})))
 	for _, activity := range []any{w.SendRefunds, w.LookAtCharges} {
 		_, err := run[int](w.liveBooks, activity)
 		require.NoError(w.t, err)

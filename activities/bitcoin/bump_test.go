@@ -44,7 +44,7 @@ func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
 	require.False(t, out.All[1].Cost.Known())
 }
 
-// TestBump_WithinTheBudget: fees rise 20 times, twice.
+// Fees rise 20 times, twice.
 func TestBump_WithinTheBudget(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.MaxFeeRate = 10_000 })
@@ -63,7 +63,7 @@ func TestBump_WithinTheBudget(t *testing.T) {
 	require.Equal(t, []string{third.TxHash}, r.pool())
 }
 
-// TestCancel_PaysTheWallet: the payees get nothing, and the coins come back less the fee.
+// The payees get nothing, and the coins come back less the fee.
 func TestCancel_PaysTheWallet(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -85,7 +85,7 @@ func TestCancel_PaysTheWallet(t *testing.T) {
 	require.Equal(t, canceled.MaxCost, out.All[0].Cost)
 }
 
-// TestCancel_ALargeBatch: the version that pays nobody is much smaller than the one that it replaces, and pays more.
+// The version that pays nobody is much smaller than the replaced one, and pays a higher fee.
 func TestCancel_ALargeBatch(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.MaxFeeRate = 30 })

@@ -79,7 +79,7 @@ func TestBump_AChildThatPaysForBoth(t *testing.T) {
 	}
 }
 
-// TestCancel_AChildAboveTheBudget: an operator needs nobody's help.
+// A cancellation depends on no payee.
 func TestCancel_AChildAboveTheBudget(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -179,7 +179,7 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	r.sees(c, treasury.TransferStateCanceled, held, canceled)
 }
 
-// TestVersionOf_BothKindsOfTransactions: a recovery knows those of 1.0.0 too.
+// A recovery reads transactions of release 1.0.0 too.
 func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
@@ -256,7 +256,7 @@ func TestPlan_TheLargestTransferIsRestricted(t *testing.T) {
 	require.Less(t, all.size(weights), int64(largestRestricted))
 }
 
-// TestOpen_ThePoolMustRestrictChildren: Bitcoin Knots does not unless it is told to.
+// Bitcoin Knots does so only with a setting.
 func TestOpen_ThePoolMustRestrictChildren(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, r.node.Stop())

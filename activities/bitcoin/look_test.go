@@ -43,7 +43,7 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	require.True(t, s.Used(v.Slot))
 }
 
-// TestPlan_SpendsFinalCoinsOnly: a coin of depth 5 may still disappear, and everything that spends it with it.
+// A coin of depth 5 may still disappear, with all that spends it.
 func TestPlan_SpendsFinalCoinsOnly(t *testing.T) {
 	r := newRig(t)
 	c := r.open()
@@ -56,7 +56,7 @@ func TestPlan_SpendsFinalCoinsOnly(t *testing.T) {
 	r.planned(c, "0.1")
 }
 
-// TestPlan_LeavesOldKindsOfCoinsAlone: somebody else could rename a transaction that spends one.
+// A third party can change the id of a transaction that spends such a coin.
 func TestPlan_LeavesOldKindsOfCoinsAlone(t *testing.T) {
 	r := newRig(t)
 	c := r.open()
@@ -71,7 +71,7 @@ func TestPlan_LeavesOldKindsOfCoinsAlone(t *testing.T) {
 	require.Equal(t, [2]string{"2.00000000", "2.00000000"}, r.has(c), "they are the account's all the same")
 }
 
-// TestPlan_LeavesTakenCoinsAlone: those of other transfers, although no node has these yet.
+// The other transfers have taken them, although no node has these transfers yet.
 func TestPlan_LeavesTakenCoinsAlone(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
@@ -98,7 +98,7 @@ func TestSend_TheSameBytesTwicePayOnce(t *testing.T) {
 	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
 }
 
-// TestLook_ARestartWithoutThePool: the transfer is unknown then, and the same bytes are sent again.
+// The transfer is unknown then, and the same bytes are sent again.
 func TestLook_ARestartWithoutThePool(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -132,7 +132,7 @@ func TestLook_AReorganizationOfThreeBlocks(t *testing.T) {
 	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
 }
 
-// TestLook_AnotherWalletSpendsOurCoin: the transfer is dead once that is final, and not one block earlier.
+// The transfer is dead once that is final, and not one block earlier.
 func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()

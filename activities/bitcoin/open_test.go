@@ -47,7 +47,7 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestOpen_AStartingNodeIsNotReady: it refuses every call, also one whose refusal would say something.
+// It answers every call with the same error, also calls that it would refuse for good.
 func TestOpen_AStartingNodeIsNotReady(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func TestOpen_AStartingNodeIsNotReady(t *testing.T) {
 	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 }
 
-// TestOpen_AnOldHeadIsNotReady: a node that lost the others shows an old chain.
+// A node without peers shows an old chain.
 func TestOpen_AnOldHeadIsNotReady(t *testing.T) {
 	t.Parallel()
 	ago := time.Now().Add(-3 * time.Hour).Unix()
@@ -104,7 +104,7 @@ func TestOpen_WithoutAWallet(t *testing.T) {
 	require.Error(t, errorOf(c.TransferFee(t.Context(), money.ETH)))
 }
 
-// TestSigner_HasTheKeys: the node only watches, keeps few blocks, and another node without the chain signs.
+// The node only watches and keeps few blocks, and another node without the chain signs.
 func TestSigner_HasTheKeys(t *testing.T) {
 	r := newRig(t)
 	vault := chains.BitcoinForTest(t, chains.BitcoinOptions{})
@@ -156,7 +156,7 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	require.ErrorContains(t, errorOf(Open(t.Context(), o)), "does not have the treasury's address")
 }
 
-// TestSign_RefusesWhatTheSignerChanged: an output, an input, or nothing signed.
+// The signer changes an output or an input, or signs nothing.
 func TestSign_RefusesWhatTheSignerChanged(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()

@@ -10,7 +10,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// TestPlan_ABatchOfAHundred: payouts to every kind of address in one transaction, whose fee they share by size.
+// One transaction pays addresses of every kind, which share the fee by size.
 func TestPlan_ABatchOfAHundred(t *testing.T) {
 	r := newRig(t, "5", "5", "5")
 	c := r.open()
@@ -78,7 +78,7 @@ func (r *rig) outputsOf(c *Chain, v treasury.TransferVersion) []treasury.Transfe
 	return got.Outputs
 }
 
-// TestSign_RefusesAWrongShare: of one satoshi, to anybody's advantage.
+// A share is wrong by one satoshi, up or down.
 func TestSign_RefusesAWrongShare(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -102,7 +102,7 @@ func TestSign_RefusesAWrongShare(t *testing.T) {
 	r.sign(c, plan)
 }
 
-// TestShares_ComeOutEven: whatever the sizes are, the shares are the fee, and none differs from its size by a satoshi.
+// The shares add up to the fee, and each is within a satoshi of its size.
 func TestShares_ComeOutEven(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestShares_ComeOutEven(t *testing.T) {
 	}
 }
 
-// TestPlan_PayoutsWithoutAPlace: an error is about the payouts that have it, and the others are paid.
+// An error names the payouts that have it, and the others are paid.
 func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open()
@@ -179,7 +179,7 @@ func TestPlan_CombinesSmallCoinsWhileSizeIsCheap(t *testing.T) {
 	r.sees(c, treasury.TransferStateConfirmed, v)
 }
 
-// TestPlan_KeepsTheBudgetInTheChange: the fee of every later version is in the coins that are chosen.
+// The chosen coins cover the fee of every later version.
 func TestPlan_KeepsTheBudgetInTheChange(t *testing.T) {
 	r := newRig(t, "0.12", "0.1")
 	c := r.open()
@@ -191,7 +191,7 @@ func TestPlan_KeepsTheBudgetInTheChange(t *testing.T) {
 	require.GreaterOrEqual(t, terms.Change[0].Sats, terms.Budget-terms.Fee)
 }
 
-// TestSats_KeepsEveryDigit: also where a float of 64 bits has none left.
+// A float of 64 bits would lose the last ones.
 func TestSats_KeepsEveryDigit(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]sats{

@@ -65,11 +65,10 @@ func TestContract_Sepolia(t *testing.T) {
 	if token := os.Getenv("SEPOLIA_USDC"); token != "" {
 		tokens[money.USDC] = token
 	}
-	c, err := Open(t.Context(), Options{
+	c := must(Open(t.Context(), Options{
 		RPCURLs: []string{node}, ChainID: 11155111, Treasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
 		Tokens: tokens, MaxFeeGwei: 200, Confirmations: "finalized",
-	})
-	require.NoError(t, err)
+	}))(t)
 	for name, part := range contract {
 		t.Run(name, func(t *testing.T) { t.Parallel(); part(t, c) })
 	}

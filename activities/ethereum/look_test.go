@@ -82,7 +82,7 @@ func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 	require.Equal(t, second.Outputs[0].Amount.String(), r.has(money.USDC, first.Outputs[0].Destination), "never both")
 }
 
-// TestLook_AfterAReorganizationTheSameBytesArePaid: three blocks go, with the transfer in the first.
+// Three blocks are removed, with the transfer in the first.
 func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 	r := newRig(t, chains.Options{Epoch: 4}) // final is what is 8 blocks deep
 	r.mine(10)
@@ -140,7 +140,7 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 	r.sees(c, treasury.TransferStateDead, v)
 }
 
-// TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
+// Each case is a node with one wrong answer.
 func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p, c := r.openProxied()
@@ -276,7 +276,7 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	require.Equal(t, height+1, out.Next)
 }
 
-// TestLook_ARevertedTransferIsFinalOnlyAtFinality: the token is paused after the signature.
+// The token is paused after the signature.
 func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -307,15 +307,14 @@ func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 
 	liar := r.deploy("Liar")
 	c.tokens[money.USDC] = liar
-	v, err := c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(1), Terms: v.Terms,
-		Outputs: []treasury.TransferOutput{{Destination: r.payee(), Amount: money.MustCrypto("5", money.USDC)}}})
-	require.NoError(t, err)
+	v = must(c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(1), Terms: v.Terms,
+		Outputs: []treasury.TransferOutput{{Destination: r.payee(), Amount: money.MustCrypto("5", money.USDC)}}}))(t)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 	r.sees(c, treasury.TransferStateReverted, v)
 }
 
-// TestLook_TwoNodesMustAgree: what is final for one only is not final.
+// A state that is final at one node only is not final.
 func TestLook_TwoNodesMustAgree(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p := proxyTo(t, r.anvil.URL)

@@ -108,7 +108,7 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 	}
 }
 
-// TestOpen_RefusesNodesOnDifferentChains: the same chain id proves nothing.
+// The same chain id proves nothing.
 func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	fork := proxyTo(t, r.anvil.URL)
@@ -131,7 +131,7 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 	require.ErrorIs(t, errorOf(opened.Snapshot(t.Context())), ErrWitnessesDisagree)
 }
 
-// TestErrors_NeverHoldTheURL: providers put keys into the user, the path and the query of an address.
+// Providers put keys into the user, the path and the query of an address.
 func TestErrors_NeverHoldTheURL(t *testing.T) {
 	t.Parallel()
 	secrets := []string{"hunter22", "pathkey123", "querykey456", "Acme & Sons"}

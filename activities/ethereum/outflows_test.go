@@ -70,9 +70,8 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 		r.invoke(name, token, "transferFrom", r.key.account, to, new(big.Int))
 	}
 	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
-	hash, err := r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC,
-		Data: encodeCall("transfer(address,uint256)", to, new(big.Int))})
-	require.NoError(t, err)
+	hash := must(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC,
+		Data: encodeCall("transfer(address,uint256)", to, new(big.Int))}))(t)
 	r.mine(3)
 	out := r.outflows(c, 0)
 	require.Len(t, out.All, 1)
@@ -127,7 +126,7 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	require.ErrorContains(t, errorOf(c.Outflows(t.Context(), 0, anyBlock)), "eth_getLogs", "not even one block")
 }
 
-// TestOutflows_ComeInParts: a long absence is caught up with in ranges that a node answers.
+// After a long absence, ranges that a node answers are read one after the other.
 func TestOutflows_ComeInParts(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	p, c := r.openProxied()
@@ -152,9 +151,8 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, money.USDC, "20", 0)
-	authorization, err := types.SignSetCode(r.key.key, types.SetCodeAuthorization{
-		ChainID: *uint256.NewInt(r.anvil.ChainID), Address: r.market.USDC, Nonce: 0})
-	require.NoError(t, err)
+	authorization := must(types.SignSetCode(r.key.key, types.SetCodeAuthorization{
+		ChainID: *uint256.NewInt(r.anvil.ChainID), Address: r.market.USDC, Nonce: 0}))(t)
 	other := must(crypto.GenerateKey())(t)
 	sender := crypto.PubkeyToAddress(other.PublicKey)
 	require.NoError(t, r.anvil.SetBalance(t.Context(), sender, big.NewInt(1e18)))
@@ -173,7 +171,7 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	r.sees(c, treasury.TransferStateDead, v)
 }
 
-// TestOutflows_ARevertedTransactionMovedNothing: the nonce is used up, the ether is there but for the fee.
+// The nonce is used, and the ether is there but for the fee.
 func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -181,9 +179,8 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	terms := must(decodeTerms(r.signed(c, money.ETH, "1", 0).Terms))(t)
 	terms.Estimate, terms.Gas = 100_000, 100_000
 	encoded := must(terms.encode())(t)
-	v, err := c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(0), Terms: encoded,
-		Outputs: []treasury.TransferOutput{{Destination: refuser.Hex(), Amount: money.MustCrypto("1", money.ETH)}}})
-	require.NoError(t, err)
+	v := must(c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(0), Terms: encoded,
+		Outputs: []treasury.TransferOutput{{Destination: refuser.Hex(), Amount: money.MustCrypto("1", money.ETH)}}}))(t)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 	seen := r.sees(c, treasury.TransferStateReverted, v)

@@ -64,7 +64,7 @@ func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
 	require.NoError(t, r.planError(c, request(money.USDC, burner, "100")), "a token asks no payee")
 }
 
-// TestPlan_ThePayoutPaysForGasThatWasBurnt: what reverted transfers of the payout cost is taken off it.
+// The gas of the payout's reverted transfers is taken off its amount.
 func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -166,7 +166,7 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	}
 }
 
-// TestPlan_RefusesATokenThatTakesAFee: the destination would receive less than the payout says.
+// The destination would receive less than the payout's amount.
 func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
@@ -178,7 +178,7 @@ func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
 	require.NoError(t, r.planError(c, request(money.USDT, r.payee(), "100")))
 }
 
-// TestPlan_RefusesATokenThatOnlySaysNo: it returns false and moves nothing.
+// It returns false and moves nothing.
 func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	liar := r.deploy("Liar")
@@ -226,7 +226,7 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestBump_HasABudget: a tenth of the payout, or the setting if that is more.
+// The budget is a tenth of the payout, or the setting if that is more.
 func TestBump_HasABudget(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	r.setBaseFee(gwei)

@@ -32,13 +32,11 @@ func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 	t.Helper()
 	secret := must(crypto.GenerateKey())(t)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
-	c, err := newChain(Options{
+	return must(newChain(Options{
 		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: key.account.Hex(), Signer: s(key),
 		Tokens:     map[money.PayoutCurrency]string{money.USDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 		MaxFeeGwei: 200, Confirmations: "finalized",
-	})
-	require.NoError(t, err)
-	return c
+	}))(t)
 }
 
 func TestSign_GivesTheSameBytesAgain(t *testing.T) {
@@ -103,9 +101,8 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 
 	c := offline(t, func(k *Keystore) Signer {
 		return answering{k, func(_ context.Context, tx *types.DynamicFeeTx) ([]byte, error) { // another type
-			signed, err := types.SignNewTx(k.key, types.LatestSignerForChainID(tx.ChainID), &types.LegacyTx{
-				Nonce: tx.Nonce, GasPrice: tx.GasFeeCap, Gas: tx.Gas, To: tx.To, Value: tx.Value, Data: tx.Data})
-			require.NoError(t, err)
+			signed := must(types.SignNewTx(k.key, types.LatestSignerForChainID(tx.ChainID), &types.LegacyTx{
+				Nonce: tx.Nonce, GasPrice: tx.GasFeeCap, Gas: tx.Gas, To: tx.To, Value: tx.Value, Data: tx.Data}))(t)
 			return signed.MarshalBinary()
 		}}
 	})
@@ -163,7 +160,7 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 	}
 }
 
-// TestRemoteSigner_SignsOverJSONRPC: anvil answers the call of Web3Signer.
+// anvil serves the same call as Web3Signer.
 func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	account := r.anvil.Accounts[3]

@@ -400,7 +400,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	require.Zero(t, o.count(open), "the others are dropped")
 }
 
-// TestReset_AStrangerWhoKeepsAskingBlocksNoOne: a stranger asks for a new password of a person all the time. One mail waits at most.
+// However often a stranger requests a new password for a person, at most one mail waits.
 func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
 	o := newOffice(t)
 	for range 10 {

@@ -65,7 +65,7 @@ func TestNew_TakesSourcesOnThisComputerWithoutTLS(t *testing.T) {
 	}
 }
 
-// TestListings_AreWhole: each currency has bounds and a feed, and no name belongs to two prices.
+// Each currency has bounds and a feed, and no name belongs to two prices.
 func TestListings_AreWhole(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

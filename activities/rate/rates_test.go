@@ -169,7 +169,7 @@ func TestQuote_LocksTheWorstRateLessTheSpread(t *testing.T) {
 	require.Equal(t, monday.Add(36*time.Hour), d.quote(money.USD, money.BTC).Until)
 }
 
-// TestQuote_GoesOverDollars: we sell the fiat currency at the bid and buy the payout's at the ask.
+// We sell the fiat currency at the bid, and buy the payout's currency at the ask.
 func TestQuote_GoesOverDollars(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	for name := range d.sources {
@@ -370,7 +370,7 @@ func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
 	d.none(money.USD, money.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
 }
 
-// TestQuote_AJumpThatDoesNotHoldBeginsAgain: a level that sources lose, or that moves on, is not believed.
+// A level counts only if the sources keep agreeing on it.
 func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(d *desk){
@@ -437,7 +437,7 @@ func TestRun_AsksEveryTenSecondsUntilItsContextEnds(t *testing.T) {
 	})
 }
 
-// TestPoll_AStopIsNoFault: readings that the end of the process cut short do not count.
+// Readings that the end of the process cut short do not count.
 func TestPoll_AStopIsNoFault(t *testing.T) {
 	d := newDesk(t, Kraken, Coinbase)
 	d.both("64000")

@@ -194,7 +194,7 @@ func TestTicker_ASlowServerIsAwayAndErrorsHaveNoAddress(t *testing.T) {
 	require.NotContains(t, err.Error(), "http://")
 }
 
-// TestTicker_AnAnswerThatStopsInTheMiddleIsAway: half a body is never read as a whole one.
+// Half a body is never read as a whole one.
 func TestTicker_AnAnswerThatStopsInTheMiddleIsAway(t *testing.T) {
 	t.Parallel()
 	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -306,7 +306,7 @@ func TestChainlink_BadRoundsAreNoPrices(t *testing.T) {
 	}
 }
 
-// TestChainlink_ErrorsHaveNoAddressOfTheNode: a provider's address holds a key.
+// A provider's address holds a key.
 func TestChainlink_ErrorsHaveNoAddressOfTheNode(t *testing.T) {
 	t.Parallel()
 	away := func() ([]byte, error) {
@@ -337,7 +337,7 @@ func TestChainlink_EachFeedHasItsOwnAge(t *testing.T) {
 	}
 }
 
-// TestChainlink_FiatFeedsRestAtWeekends: Friday's last price holds until Sunday's end.
+// Friday's last price holds until Sunday's end.
 func TestChainlink_FiatFeedsRestAtWeekends(t *testing.T) {
 	t.Parallel()
 	friday := time.Date(2026, 11, 20, 20, 55, 0, 0, time.UTC)

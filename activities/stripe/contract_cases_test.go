@@ -181,11 +181,10 @@ var contract = map[string]func(*world){
 		}
 		require.Equal(w, 0, w.charges(reference))
 
-		foreign, err := w.api.V1PaymentIntents.Create(w.Context(), &api.PaymentIntentCreateParams{
+		foreign := must(w.api.V1PaymentIntents.Create(w.Context(), &api.PaymentIntentCreateParams{
 			Amount: api.Int64(1050), Currency: api.String("eur"), PaymentMethodTypes: []*string{api.String("card")},
 			Metadata: map[string]string{"transaction_id": req.TransactionID, "session_id": req.SessionID},
-		})
-		require.NoError(w, err)
+		}))(w)
 		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), foreign.ID, 1, req)), "confirmation method is not manual")
 		require.ErrorContains(w, errorOf(w.network.Payment(w.Context(), foreign.ID)), "confirmation method is not manual")
 	},
@@ -212,9 +211,8 @@ var contract = map[string]func(*world){
 		form := url.Values{
 			"confirmation_token": {req.Token}, "client_secret": {i.ClientSecret}, "return_url": {"https://pay.example/"},
 		}
-		request, err := http.NewRequestWithContext(w.Context(), http.MethodPost,
-			w.address()+"/v1/payment_intents/"+reference+"/confirm", strings.NewReader(form.Encode()))
-		require.NoError(w, err)
+		request := must(http.NewRequestWithContext(w.Context(), http.MethodPost,
+			w.address()+"/v1/payment_intents/"+reference+"/confirm", strings.NewReader(form.Encode())))(w)
 		request.Header.Set("Authorization", "Bearer "+key)
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		response := must(http.DefaultClient.Do(request))(w)

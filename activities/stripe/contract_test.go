@@ -31,20 +31,18 @@ const testKey = "sk_test_contract"
 // newDouble starts a double of its own for the test.
 func newDouble(t *testing.T) *world {
 	t.Helper()
-	double, err := acquirer.Start(t.Context(), acquirer.Options{
+	double := must(acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey,
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(double.Stop)
 	return newWorld(t, testKey, compared(t, double.APIURL()), double)
 }
 
 func newWorld(t *testing.T, key, apiURL string, double *acquirer.Acquirer) *world {
 	t.Helper()
-	network, err := stripe.New(stripe.Options{
+	network := must(stripe.New(stripe.Options{
 		SecretKey: key, Mode: checkout.ModeTest, APIURL: apiURL, Simulated: apiURL != "",
-	})
-	require.NoError(t, err)
+	}))(t)
 	config := &api.BackendConfig{
 		MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 	}
@@ -80,20 +78,18 @@ func (w *world) holds(t *testing.T) {
 	}
 }
 
-// TestSimulation_OfLiveModeNeedsALiveDouble: a double of test mode is not taken for one of live mode.
+// A double of test mode does not pass for one of live mode.
 func TestSimulation_OfLiveModeNeedsALiveDouble(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{true, false} {
-		double, err := acquirer.Start(t.Context(), acquirer.Options{
+		double := must(acquirer.Start(t.Context(), acquirer.Options{
 			DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey, Livemode: live,
-		})
-		require.NoError(t, err)
+		}))(t)
 		t.Cleanup(double.Stop)
 		w := newWorld(t, testKey, double.APIURL(), nil)
-		w.network, err = stripe.New(stripe.Options{
+		w.network = must(stripe.New(stripe.Options{
 			SecretKey: testKey, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true,
-		})
-		require.NoError(t, err)
+		}))(t)
 		req := w.newRequest("visa")
 		reference, err := w.network.Prepare(t.Context(), req)
 		if !live {
@@ -114,9 +110,8 @@ func (w *world) in(t *testing.T) *world {
 // newRequest returns a request for a new transaction with one of Stripe's test cards (pm_card_…).
 func (w *world) newRequest(card string) checkout.ChargeRequest {
 	w.Helper()
-	token, err := w.api.V1TestHelpersConfirmationTokens.Create(w.Context(),
-		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)})
-	require.NoError(w, err)
+	token := must(w.api.V1TestHelpersConfirmationTokens.Create(w.Context(),
+		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)}))(w)
 	return checkout.ChargeRequest{
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession),
 		Attempt: 1, Token: token.ID, Amount: 1050, Currency: money.EUR, ReturnURL: "https://pay.example/cs_1/return",

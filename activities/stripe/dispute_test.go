@@ -9,7 +9,7 @@ import (
 	"example.com/checkout/workflows/books"
 )
 
-// TestDisputeStatus_AnUnknownOneIsOpen: activities tests the states that Stripe has.
+// The tests of package activities cover Stripe's present states.
 func TestDisputeStatus_AnUnknownOneIsOpen(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, books.RiskOpen, disputeStatus(&stripe.Dispute{Status: "a status of next year"}))

@@ -74,7 +74,7 @@ func TestVerifyEvent(t *testing.T) {
 	}
 }
 
-// TestVerifyEvent_SaysWhatItCannotRead: an error would make Stripe send it again for days.
+// After an error Stripe would send the event again for days.
 func TestVerifyEvent_SaysWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{

@@ -64,11 +64,9 @@ func imitate(t *testing.T, answer http.HandlerFunc) *stripe.Network {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	network, err := stripe.New(stripe.Options{
+	return must(stripe.New(stripe.Options{
 		SecretKey: "sk_test_verysecret", Mode: checkout.ModeTest, APIURL: server.URL, Simulated: true,
-	})
-	require.NoError(t, err)
-	return network
+	}))(t)
 }
 
 func refuse(status int, body string) http.HandlerFunc {
@@ -147,7 +145,7 @@ func TestPayment_SaysWhatTheIntentsStateMeans(t *testing.T) {
 	}
 }
 
-// TestCancel_OfAnIntentThatIsBeingDecidedIsNoAnswer: neither failed nor succeeded may be recorded.
+// Neither failed nor succeeded may be recorded.
 func TestCancel_OfAnIntentThatIsBeingDecidedIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	network := imitate(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, intent(`"status": "processing"`)) })
@@ -156,7 +154,7 @@ func TestCancel_OfAnIntentThatIsBeingDecidedIsNoAnswer(t *testing.T) {
 	require.Zero(t, got)
 }
 
-// TestCancel_OfAnIntentThatWasChargedMeanwhile: it was not charged when the adapter looked first.
+// The charge happens after the adapter's first look.
 func TestCancel_OfAnIntentThatWasChargedMeanwhile(t *testing.T) {
 	t.Parallel()
 	status := `"status": "requires_confirmation"`
@@ -174,7 +172,7 @@ func TestCancel_OfAnIntentThatWasChargedMeanwhile(t *testing.T) {
 	require.Empty(t, got.Failure)
 }
 
-// The bank has said yes, so the caller asks again instead of telling the customer that the payment failed.
+// The bank has agreed, so the caller must ask again and not report a failure to the customer.
 func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	network := imitate(t, func(w http.ResponseWriter, r *http.Request) {
@@ -229,7 +227,7 @@ func TestErrors_HoldNoSecret(t *testing.T) {
 	}
 }
 
-// TestPrepare_TellsARefusalFromANetworkThatIsAway: a person must look at the former.
+// Only a refusal needs a person.
 func TestPrepare_TellsARefusalFromANetworkThatIsAway(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 409: false, 429: false, 500: false, 503: false} {
@@ -240,7 +238,7 @@ func TestPrepare_TellsARefusalFromANetworkThatIsAway(t *testing.T) {
 	}
 }
 
-// TestErrors_NothingIsPrinted: the SDK would print answers, which hold client secrets.
+// The SDK would print answers, which hold client secrets.
 func TestErrors_NothingIsPrinted(t *testing.T) { //nolint:paralleltest // it looks at what the process prints
 	said := must(os.Create(filepath.Join(t.TempDir(), "said")))(t)
 	out, errors := os.Stdout, os.Stderr

@@ -54,10 +54,9 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 		"visa": books.RiskLost, "pendingRefund": books.RiskOpen, "refundFail": books.RiskWon,
 	} {
 		req, reference := w.paid(card)
-		_, err := w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+		require.NoError(t, errorOf(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 			PaymentIntent: api.String(reference), Amount: api.Int64(300),
-		})
-		require.NoError(t, err)
+		})))
 		if card == "refundFail" {
 			require.NoError(t, w.double.SettleRefunds(t.Context()))
 		}

@@ -228,7 +228,7 @@ func TestBatch_ACoinOfNobodyFreezes(t *testing.T) {
 	require.Zero(t, round.Signed)
 }
 
-// The node lost the block of a transfer and knows its state: a person says that the missing money paid all of it.
+// The node lost a transfer's block and kept its state. A person confirms that the missing money paid all payouts.
 func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.payouts(t, 3)

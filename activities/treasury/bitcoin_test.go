@@ -53,11 +53,10 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 func (f onBitcoin) process(t *testing.T) *treasurer.Treasury {
 	t.Helper()
 	process := f.fixture.process(t)
-	chain, err := bitcoin.Open(t.Context(), bitcoin.Options{
+	chain := must(bitcoin.Open(t.Context(), bitcoin.Options{
 		Network: "regtest", RPCURL: f.market.URL(), RPCPassword: f.node.Password, Wallet: "treasury", Signs: true,
 		FeeTarget: 1,
-	})
-	require.NoError(t, err)
+	}))(t)
 	process.Chains = map[string]treasury.Chain{money.Bitcoin: chain}
 	return process
 }
@@ -177,9 +176,8 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	accounts := f.accounts(t)
 	o := treasurer.ThawOrder{AccountID: accounts[0].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered)
-	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{
-		AccountID: o.AccountID, Apply: true, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
-	require.NoError(t, err)
+	got := must(f.Recover(t.Context(), treasurer.RecoveryOrder{
+		AccountID: o.AccountID, Apply: true, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}))(t)
 	require.Len(t, got.Found, 4)
 	for _, r := range got.Found {
 		require.True(t, r.Done, "%s: %s", r.Payment(), r.Why)

@@ -14,9 +14,8 @@ import (
 func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		payouts, err := f.Store.Treasury.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
-			Action: "transfer.canceled", Subject: transferID})
-		require.NoError(t, err)
+		payouts := must(f.Store.Treasury.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
+			Action: "transfer.canceled", Subject: transferID}))(t)
 		require.Equal(t, []checkout.Ref{of}, payouts)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE merchant_id = $1`, of.MerchantID))

@@ -27,7 +27,7 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	return err
 }
 
-// A person freezes first, as the runbook says, and no round has run since.
+// A person freezes first, as in the runbook, and no round has run since.
 func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
@@ -102,7 +102,7 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	require.NoError(t, f.refund(t.Context(), ref))
 }
 
-// TestRefundPayout_AfterAWayBackToAnEarlierAccount: a setting was wrong for a moment, and made another account.
+// A wrong setting made another account for a moment.
 func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
@@ -158,7 +158,7 @@ func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
 	f.send(t, ref)
 }
 
-// TestOpenTreasury_OfTwoAtOnceOneSigns: two workers start with different settings, and two people thaw at once.
+// Workers start with different settings, and people thaw, at the same time.
 func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 	f := newFixture(t)
 	const signs = `SELECT count(*) FROM treasury_account WHERE frozen_at IS NULL`
@@ -193,7 +193,7 @@ func TestOpenTreasury_OfTwoAtOnceOneSigns(t *testing.T) {
 	}
 }
 
-// TestFreeze_EveryKindStopsRefunds: whatever freezes an account, the transfers may lack outflows from the next block on.
+// After any freeze the transfers may lack outflows from the next block on.
 func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -279,10 +279,8 @@ func (f *onAnvil) replaceKey(t *testing.T) {
 // explain writes what is clear of an account, as the command does.
 func (f fixture) explain(t *testing.T, account string) treasurer.RecoveryResult {
 	t.Helper()
-	got, err := f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: account, Apply: true,
-		By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}})
-	require.NoError(t, err)
-	return got
+	return must(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: account, Apply: true,
+		By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}))(t)
 }
 
 // retire takes a frozen account out of use.
@@ -400,7 +398,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 	}
 }
 
-// That rounds have compared the old wallet does not say what its lost payments paid.
+// Rounds have compared the old wallet. Its lost payments are still unexplained.
 func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	paid := f.payouts(t, 1)[0]
@@ -448,7 +446,7 @@ func TestFreeze_ARetiredAccountIsLookedAtOnceMore(t *testing.T) {
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 }
 
-// The first account of a chain, too: nothing says from which block on it paid, so the freeze is all.
+// This holds for a chain's first account too. The block of its first payment is unknown, so it is only frozen.
 func TestOpenTreasury_TheFirstAccountIsFrozenWhenItHasPaid(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)

@@ -199,7 +199,7 @@ func parseShortage(short storage.ShortageError) money.Purse {
 	return missing
 }
 
-// The money is lost, and a person says that the payee has not got it. The two witnesses agree then.
+// A person confirms that the payee got nothing. Then chain and balances agree.
 func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
 	f, ref, o := newLost(t)
 	short := f.requireShortage(t, o, ref)
@@ -215,7 +215,7 @@ func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
 	f.requireChain(t)
 }
 
-// A person names a loss twice, or more than is missing: then the ledger would lack what the account has.
+// A loss that is named twice, or too large, would leave the ledger short of the balance.
 func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)

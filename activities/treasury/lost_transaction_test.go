@@ -79,7 +79,7 @@ func (f onCoins) requireBooked(t *testing.T, lost int64) {
 	require.Equal(t, strconv.FormatInt(lost, 10), f.fixture.requireBooked(t)["suspense BTC"])
 }
 
-// Payouts to one address differ by less than what the transaction cost, and by more than what each paid of it.
+// Payouts to one address differ by less than the transaction's fee, and by more than the share of each.
 func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59

@@ -132,7 +132,7 @@ func TestRetryRate_OnlyFalls(t *testing.T) {
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
-// The merchant's contract refuses what the simulation saw it take, as often as it likes.
+// The merchant's contract accepts the simulated transfer and refuses the real one, again and again.
 func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	f := newFixture(t)
 	f.chain.reverts["0xMerchant"], f.chain.reverts["0xSecond"] = true, true
@@ -171,7 +171,7 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	f.requireBooked(t)
 }
 
-// After the restore of an old backup nobody knows the rate at which the transfer was signed.
+// After the restore of an old backup the rate of the signature is lost.
 func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)

@@ -20,21 +20,18 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
 	look := storage.ChargeLook{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
-	_, err := f.Store.Books.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{
+	require.NoError(t, errorOf(f.Store.Books.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{
 		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
-	})
-	require.NoError(t, err)
+	})))
 	return look
 }
 
 // risk reports a risk and records what the card network says about it. It returns the new findings.
 func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus) []books.Finding {
 	t.Helper()
-	found, err := f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
+	return must(f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
 		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: money.EUR},
-	})
-	require.NoError(t, err)
-	return found
+	}))(t)
 }
 
 // due reports whether Reconcile would start the payout now.
@@ -66,7 +63,7 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 	}
 }
 
-// TestRisk_AnOperatorReleases: what was known counts as taken, and what comes later holds again.
+// The release accepts the known risks, and later ones hold the payout again.
 func TestRisk_AnOperatorReleases(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
@@ -87,7 +84,7 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 
-// TestRisk_AfterTheSignatureIsFoundAndBooked: nothing brings a payout back.
+// Nothing brings a payout back.
 func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
@@ -102,7 +99,7 @@ func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
 	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
 }
 
-// TestRisk_RacesTheSignature: the payout is held, or the finding says that it is signed. Never neither.
+// The payout is held, or a finding reports that it is signed. Never neither.
 func TestRisk_RacesTheSignature(t *testing.T) {
 	f := newFixture(t)
 	held, signed := 0, 0

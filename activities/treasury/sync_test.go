@@ -106,9 +106,8 @@ func TestSync_AGiftThatAReorganizationTakesBackFreezesNothing(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
 	gift := func() {
-		_, err := f.anvil.Send(t.Context(), chains.Transaction{
-			From: f.anvil.Accounts[3], To: &f.anvil.Accounts[1], Value: big.NewInt(7_000_000)})
-		require.NoError(t, err)
+		require.NoError(t, errorOf(f.anvil.Send(t.Context(), chains.Transaction{
+			From: f.anvil.Accounts[3], To: &f.anvil.Accounts[1], Value: big.NewInt(7_000_000)})))
 	}
 	gift()
 	f.mine(t, 1)
@@ -143,7 +142,7 @@ func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
 	require.Equal(t, "-1000010000000", f.requireBooked(t)["funding USDC"])
 }
 
-// A node showed receipts that were not true any more: the final nonce says so.
+// A node shows a receipt of a block that is gone. The final nonce disproves it.
 func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
@@ -164,7 +163,7 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 	f.requireBooked(t)
 }
 
-// A node that has lost its receipts says that another transaction took the nonce.
+// A node without its receipts reports that another transaction took the nonce.
 func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 	t.Parallel()
 	for _, state := range []treasury.TransferState{treasury.TransferStateDead, treasury.TransferStateReverted} {
@@ -306,7 +305,7 @@ func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version`))
 }
 
-// A node lags, or another round was faster: its balances lack what is booked already.
+// A node lags, or another round was faster: the balances are older than the books.
 func TestSync_OldBalancesSayNothing(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)
@@ -318,7 +317,7 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])
 }
 
-// TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout: each round ends what it has seen, and the next one goes on from there.
+// Each round ends the transfers that it has seen, and the next one continues from there.
 func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)

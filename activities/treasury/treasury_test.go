@@ -48,7 +48,7 @@ func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
 	}, f.requireBooked(t))
 }
 
-// A node's error says nothing: the same bytes go out again, and the state decides.
+// A node's error decides nothing: the same bytes go out again, and the state decides.
 func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 	f := newFixture(t)
 	var sent []string
@@ -304,7 +304,7 @@ func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.Eve
 	return types
 }
 
-// A run that was believed dead gives up after another one has signed, and before or after that one has ended the payout.
+// A run that was believed dead gives up after another one has signed, before and after the end of the payout.
 func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	f := newFixture(t)
 	sent, signed := f.usdc(t), f.usdc(t)
@@ -336,7 +336,7 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 2}, f.transfer(t, retried))
 }
 
-// TestTransfer_ASlowSignerLeavesConnections: those who wait for the account do not take every connection of the process.
+// Waiting for the account does not take every connection of the process.
 func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)

@@ -89,7 +89,7 @@ func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 	f.held(t, fifth, checkout.HoldUnsettled) // what is final on the chain is still not settled
 }
 
-// TestUnsettled_TheSandboxHoldsNoMoneyBack: no real money is behind its charges.
+// No real money is behind its charges.
 func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
 	f := newFixture(t)
 	f.Limits.MerchantUnsettled = 0
@@ -99,7 +99,7 @@ func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
 	f.send(t, ref)
 }
 
-// TestDelay_HoldsUntilItIsOver: the next try is at the end of the delay, and not before.
+// The next try is at the end of the delay, and not before.
 func TestDelay_HoldsUntilItIsOver(t *testing.T) {
 	f := newFixture(t)
 	f.Delay = 72 * time.Hour
@@ -113,7 +113,7 @@ func TestDelay_HoldsUntilItIsOver(t *testing.T) {
 	f.send(t, ref)
 }
 
-// TestSanctions_NothingIsSigned: the merchant reads that the address is not valid, and a finding says why.
+// The merchant sees an invalid address, and a finding gives the reason.
 func TestSanctions_NothingIsSigned(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]func(f *fixture){
@@ -142,7 +142,7 @@ func TestSanctions_NothingIsSigned(t *testing.T) {
 	}
 }
 
-// TestSanctions_AnOracleThatDoesNotAnswerHolds: an unknown answer never passes.
+// An unknown answer never passes.
 func TestSanctions_AnOracleThatDoesNotAnswerHolds(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
