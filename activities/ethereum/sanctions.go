@@ -24,7 +24,7 @@ func (c *Chain) Sanctioned(ctx context.Context, destination string) (_ bool, err
 	defer checkout.Wrap(&err, "ethereum: sanctions")
 	to, err := address.Ethereum(destination)
 	if c.oracle == nil || err != nil {
-		return false, nil //nolint:nilerr // see above
+		return false, nil // Check refuses a malformed destination
 	}
 	n, _, err := c.healthy(ctx)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// signNextBatch signs one transfer for the waiting payouts once they fill a transfer or the first has waited long enough.
-// A payout that cannot be signed at present does not delay the others. On a chain with one payout per transfer, the runs
-// of the payouts sign.
+// signNextBatch signs one transfer for the waiting payouts, once they fill it or the first has waited long enough. A
+// payout that cannot be signed at present does not delay the others. On a chain with one payout per transfer, the
+// runs of the payouts sign.
 func (r *round) signNextBatch(ctx context.Context) error {
 	batch := r.chain.Batch()
 	if batch.Most == 1 {

@@ -321,7 +321,7 @@ func (r *recovery) settleClaims() {
 }
 
 // doubtLosses refuses a transaction with a loss that may have paid a payout after all: a transaction that is written
-// cannot be completed later. A payout that another payment takes does not count, nor does one whose payment is refunded.
+// cannot be completed later. A payout that another payment takes does not count, and neither does a refunded payment's.
 func (r *recovery) doubtLosses(ctx context.Context, tx *lostTransaction) error {
 	for _, f := range tx.lost {
 		may, err := r.Store.UndecidedPayment(ctx, r.account, f.Outflow)
