@@ -19,18 +19,18 @@ func (b *Books) LookAtCharges(ctx context.Context, in contract.ModeInput) (int, 
 		return 0, asFinal(ctx, err, "")
 	}
 	n := 0
-	page := func(after string) ([]storage.ChargeLook, error) {
-		return of.Store.ChargesToLook(ctx, of.mode, after, looksPage)
+	page := func(after string) ([]storage.ChargeToCheck, error) {
+		return of.Store.ChargesToCheck(ctx, of.mode, after, looksPage)
 	}
-	reference := func(l storage.ChargeLook) string { return l.Reference }
-	err = eachRow(ctx, page, reference, func(l storage.ChargeLook) error {
+	reference := func(l storage.ChargeToCheck) string { return l.Reference }
+	err = eachRow(ctx, page, reference, func(l storage.ChargeToCheck) error {
 		n++
 		return of.recordRisks(ctx, l)
 	})
 	return n, asFinal(ctx, err, "")
 }
 
-func (b book) recordRisks(ctx context.Context, look storage.ChargeLook) error {
+func (b book) recordRisks(ctx context.Context, look storage.ChargeToCheck) error {
 	risks, err := b.Risks(ctx, look.Reference)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func (b *liveBooks) atRisk(c books.Charged, risks ...books.ChargeRisk) {
 	b.reported(time.Minute)
 	e := b.events[len(b.events)-1]
 	e.Type, e.Reference, e.Risk = "charge.dispute.created", c.Reference, true
-	_, err := b.Store.Books.NoteAcquirerEvent(b.t.Context(), e)
+	_, err := b.Store.Books.StoreAcquirerEvent(b.t.Context(), e)
 	require.NoError(b.t, err)
 	b.risks[c.Reference] = risks
 }

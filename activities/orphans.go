@@ -96,7 +96,7 @@ func (r *restarter) round(ctx context.Context, until time.Time) error {
 // the list fails, these runs start once they are overdue.
 func (r *restarter) begin(ctx context.Context) error {
 	countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
-	if _, err := r.Merchants.TakeEffect(ctx, housekeepingPage); err != nil {
+	if _, err := r.Merchants.ApplyDueAddresses(ctx, housekeepingPage); err != nil {
 		logger(ctx).ErrorContext(ctx, "payout addresses left to the next Reconcile", "error", err)
 	}
 	if err := r.judgeEndpoints(ctx); err != nil {

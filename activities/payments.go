@@ -105,8 +105,8 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 	return payment{Charge: c, cards: cards, chain: chain}, err
 }
 
-// Settlement lists the runs that the workflow must start after a decision.
-type Settlement = storage.Settlement
+// FollowUp lists the runs that the workflow must start after a decision.
+type FollowUp = storage.FollowUp
 
 // asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type for a missing row.
 // With "" the workflow has no answer to a missing row, so Temporal retries. The errors are returned without wrapping:

@@ -44,18 +44,18 @@ func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (treasury.Tr
 // SendSandboxPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox, which never waits. It
 // fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
 // PayoutTakesLonger for a payout on a real chain, and sends nothing.
-func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
+func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (FollowUp, error) {
 	p, err := a.Payouts.PayoutToSend(ctx, in)
 	if err != nil {
-		return Settlement{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
+		return FollowUp{}, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 	}
 	if p.Chain != checkout.ChainSandbox {
-		return Settlement{}, temporal.NewNonRetryableApplicationError(
+		return FollowUp{}, temporal.NewNonRetryableApplicationError(
 			"the payout is on a real chain", contract.ErrTypePayoutTakesLonger, nil)
 	}
 	sent, err := a.broadcast(ctx, p)
 	if err != nil {
-		return Settlement{}, err
+		return FollowUp{}, err
 	}
 	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure, Generation: sent.Generation})
 }
@@ -69,7 +69,7 @@ type FinishPayoutInput struct {
 }
 
 // FinishPayout decides the payout, in one transaction with its event and deliveries. It fails with PayoutNotFound.
-func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
+func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (FollowUp, error) {
 	got, err := a.Payouts.FinishPayout(ctx, in.Ref, in.Generation, in.Failure)
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }

@@ -55,7 +55,7 @@ func newSerialTill(t *testing.T) *till {
 	})))
 	w.Accounts[checkout.ModeLive] = activities.Account{
 		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
-		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.Books.NoteAcquirerEvent,
+		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.Books.StoreAcquirerEvent,
 	}
 	a := must(w.Store.Treasury.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
 		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{}))(t)
@@ -95,7 +95,7 @@ func (w *till) pay(card string) charged {
 // order orders a refund as an operator does, after the chain was compared.
 func (w *till) order(c charged) (books.Refund, error) {
 	w.t.Helper()
-	require.NoError(w.t, w.Store.Treasury.NoteCompared(w.t.Context(), w.account, treasury.AccountSnapshot{}))
+	require.NoError(w.t, w.Store.Treasury.RecordComparison(w.t.Context(), w.account, treasury.AccountSnapshot{}))
 	return w.Store.Books.RefundPayout(w.t.Context(), c.payout)
 }
 
@@ -462,7 +462,7 @@ func (w *till) takeCourses(courses [][]string) {
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
 	w.t.Helper()
-	require.NoError(w.t, errorOf(w.Store.Books.NoteAcquirerEvent(w.t.Context(), books.AcquirerEvent{
+	require.NoError(w.t, errorOf(w.Store.Books.StoreAcquirerEvent(w.t.Context(), books.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
 	})))
 	for _, activity := range []any{w.SendRefunds, w.LookAtCharges} {

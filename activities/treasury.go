@@ -31,7 +31,7 @@ type TreasuryResult struct {
 }
 
 // FailedPayout is a payout whose merchant must be notified.
-type FailedPayout = storage.PayoutSettlement
+type FailedPayout = storage.PayoutFollowUp
 
 // SyncTreasury is one round of following the signed transfers of a mode and signing the next batch. Follow leads to
 // treasury.Treasury.Sync, through payoutSender in worker/payout_sender.go.

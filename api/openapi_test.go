@@ -168,7 +168,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 }
 
 // pay pays a test session with a card and returns the transaction's id and the settlement.
-func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.Settlement) {
+func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.FollowUp) {
 	f.t.Helper()
 	return f.payWith(checkout.PaymentMethod{
 		Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}, session, result)
@@ -176,7 +176,7 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 
 func (f *front) payWith(
 	card checkout.PaymentMethod, session string, result checkout.ChargeResult,
-) (string, storage.Settlement) {
+) (string, storage.FollowUp) {
 	f.t.Helper()
 	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(session)
 	id := storagetest.Begin(f.t, f.store, ref, storage.NewPayment{Method: card}, "")

@@ -9,15 +9,15 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// NoteAcquirerEvent stores a report once. It returns false when the report is known. Reports belong
-// to the acquirer's account and not to a merchant. A report of a risk holds the payout of the charge
+// StoreAcquirerEvent stores a report once. It returns false when the report is known. Reports belong
+// to no merchant: the acquirer knows only us. A report of a risk holds the payout of the charge
 // until RecordRisks says what the card network knows.
-func (s *Books) NoteAcquirerEvent(ctx context.Context, e books.AcquirerEvent) (bool, error) {
+func (s *Books) StoreAcquirerEvent(ctx context.Context, e books.AcquirerEvent) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO acquirer_event (id, mode, type, object_id, reference, unseen, created_at, received_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,
 		e.ID, e.Mode, e.Type, e.ObjectID, e.Reference, e.Risk && e.Reference != "", e.CreatedAt)
-	return tag.RowsAffected() == 1, pg.Wrap("note acquirer event", err)
+	return tag.RowsAffected() == 1, pg.Wrap("store acquirer event", err)
 }
 
 // PaymentByReference names the payment in flight that the card network knows by reference, and its

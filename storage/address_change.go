@@ -17,7 +17,7 @@ import (
 )
 
 // The view current_payout_address says which address holds at the moment, by PostgreSQL's clock. So an
-// announced change holds from its time on, even when nobody has called TakeEffect yet.
+// announced change holds from its time on, even when nobody has called ApplyDueAddresses yet.
 
 // lockAnnounced makes a transaction that chooses a payout's address wait for those who stop the announced
 // change, and makes them wait for it. Without it, a change that was stopped in its last moment could still
@@ -115,10 +115,10 @@ func (s *Merchants) StopAddressChange(
 	})
 }
 
-// takeEffect moves the addresses of a mode whose time has come to their place, and stores the
+// applyDueAddresses moves the addresses of a mode whose time has come to their place, and stores the
 // merchant.updated event, an entry of the audit log and a mail to every owner. The caller holds the lock of
 // the merchant. The event is nil when no time has come.
-func takeEffect(
+func applyDueAddresses(
 	ctx context.Context, tx pgx.Tx, m merchant.Merchant, mode checkout.Mode,
 ) (*MerchantUpdated, error) {
 	before, err := pg.Collect[merchant.PayoutAddress](ctx, tx, `
@@ -162,9 +162,9 @@ func takeEffect(
 	return &MerchantUpdated{mode, id}, err
 }
 
-// TakeEffect tells of up to limit merchants' announced addresses whose time has come: see takeEffect.
+// ApplyDueAddresses tells of up to limit merchants' announced addresses whose time has come: see applyDueAddresses.
 // Reconcile starts the workflows of the events. It returns the number of merchants.
-func (s *Merchants) TakeEffect(ctx context.Context, limit int) (int, error) {
+func (s *Merchants) ApplyDueAddresses(ctx context.Context, limit int) (int, error) {
 	merchants, err := pg.Values[string](ctx, s.pool, `
 		SELECT DISTINCT merchant_id FROM payout_address WHERE next_at <= clock_timestamp() LIMIT $1`, limit)
 	for _, id := range merchants {

@@ -63,7 +63,7 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%0xabc → 0xdef%'`), "all owners")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%'`))
 	require.Equal(t, "0xabc", f.payoutTo(t), "before the moment")
-	n, err := f.Merchants.TakeEffect(t.Context(), 10)
+	n, err := f.Merchants.ApplyDueAddresses(t.Context(), 10)
 	require.NoError(t, err)
 	require.Zero(t, n)
 
@@ -75,7 +75,7 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound, "it is too late to stop it")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'`))
 	for range 2 {
-		_, err = f.Merchants.TakeEffect(t.Context(), 10)
+		_, err = f.Merchants.ApplyDueAddresses(t.Context(), 10)
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'

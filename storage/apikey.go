@@ -149,7 +149,7 @@ func (s *Merchants) Authenticate(
 				CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END,
 				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
 				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp()
-			FROM caller, `+pg.Unhurried+takeOne+`
+			FROM caller, `+pg.Unhurried+takeToken+`
 		)
 		SELECT c.key_id, c.mode, c.label, c.scopes, c.last4, c.key_created_at,
 			c.id, c.name, c.plan, c.fee_basis_points, c.fee_fixed, c.payment_attempts, c.order_id_guard,

@@ -126,7 +126,7 @@ func (s *Webhooks) takeTurn(
 		return out, err
 	}
 	turn.Now = row.Now
-	out = row.decided(row.Decide(turn))
+	out = row.attemptDecision(row.Decide(turn))
 	if !may(out.Step) {
 		return out, nil
 	}
@@ -151,7 +151,7 @@ func (s *Webhooks) takeTurn(
 			return out, err
 		}
 	}
-	return out, row.note(ctx, conn, ref, turn, out)
+	return out, row.storeDecision(ctx, conn, ref, turn, out)
 }
 
 // rollback ends a transaction that was not committed, and returns the connection to the pool.
@@ -261,9 +261,9 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// decided returns the run and the status that the delivery has after the decision, with the
+// attemptDecision returns the run and the status that the delivery has after the decision, with the
 // contents of the request.
-func (d lockedDelivery) decided(decision webhook.Decision) AttemptDecision {
+func (d lockedDelivery) attemptDecision(decision webhook.Decision) AttemptDecision {
 	out := AttemptDecision{
 		Decision: decision, Run: d.Run, Status: d.Status,
 		Last:    webhook.Attempt{Finished: !d.Sending, StatusCode: d.LastStatus, ErrorKind: d.LastKind},
@@ -273,15 +273,15 @@ func (d lockedDelivery) decided(decision webhook.Decision) AttemptDecision {
 	if decision.NewRun {
 		out.Run, out.Status = d.Run+1, webhook.DeliveryPending
 	}
-	if decision.Step == webhook.StepGone && d.Status == webhook.DeliveryPending {
+	if decision.Step == webhook.StepEnd && d.Status == webhook.DeliveryPending {
 		out.Status = webhook.DeliveryCanceled
 	}
 	return out
 }
 
-// note writes the decision and commits. The row is locked and its owner was checked, so the
+// storeDecision writes the decision and commits. The row is locked and its owner was checked, so the
 // statements name it by its id only.
-func (d lockedDelivery) note(
+func (d lockedDelivery) storeDecision(
 	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, turn webhook.Turn, out AttemptDecision,
 ) error {
 	attempts, counted := d.Attempts, d.Counted
@@ -369,7 +369,7 @@ func (s *Webhooks) unsealDigests(by webhookSecret) ([][]byte, error) {
 //
 // The first noted end stays, with one exception: a success replaces a failure, because the
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
-// nothing. Whether its registration fails is noted too: see noteFailure.
+// nothing. Whether its registration fails is noted too: see failureQueries.
 func (s *Webhooks) FinishAttempt(
 	ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration,
 ) error {
@@ -382,7 +382,7 @@ func (s *Webhooks) FinishAttempt(
 			FROM locked WHERE a.delivery_id = locked.id AND a.run = $4 AND a.number = $5
 				AND (a.duration_ms IS NULL OR a.error_kind IS NOT NULL AND $8 = '')
 			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
-		)`+noteFailure(a)+`
+		)`+failureQueries(a)+`
 		UPDATE webhook_delivery d SET
 			status = CASE WHEN $8 = '' THEN 'delivered' ELSE d.status END,
 			finished_at = CASE WHEN $8 = '' THEN attempt.ended_at END,

@@ -73,7 +73,7 @@ func (s *Installation) SchemaVersion(ctx context.Context) (int64, error) {
 }
 
 // MeasurePool exports the figures of the pool of connections, such as how long callers wait for one.
-func (a *Accounts) MeasurePool() error {
+func (a *Keyless) MeasurePool() error {
 	// The default name has the server's address, which is nothing to tell.
 	return otelpgx.RecordStats(a.pool, otelpgx.WithStatsAttributes(semconv.DBClientConnectionPoolName("checkout")))
 }

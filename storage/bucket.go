@@ -25,10 +25,10 @@ type Allowance struct {
 	Wait      time.Duration // until the next request may pass; 0 when it may pass now
 }
 
-// takeOne takes a token from an existing bucket, after adding the tokens that came back since the
+// takeToken takes a token from an existing bucket, after adding the tokens that came back since the
 // last request. The row excluded is a new bucket without its first token. One statement does this,
 // so several processes can share the bucket.
-const takeOne = `
+const takeToken = `
 	ON CONFLICT (owner, kind) DO UPDATE SET
 		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at),
 		allowed = b.tokens
@@ -40,7 +40,7 @@ const takeOne = `
 			ELSE b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) END
 	RETURNING b.allowed, b.tokens, b.rate, b.burst`
 
-// takenBucket is a bucket after takeOne.
+// takenBucket is a bucket after takeToken.
 type takenBucket struct {
 	Allowed      bool
 	Tokens, Rate float64
@@ -83,7 +83,7 @@ func (s *Requests) Allow(ctx context.Context, buckets ...Bucket) (Allowance, err
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
 		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[])
-			AS asked (owner, kind, rate, burst), `+pg.Unhurried+takeOne,
+			AS asked (owner, kind, rate, burst), `+pg.Unhurried+takeToken,
 		owners, kinds, rates, bursts)
 	if err != nil {
 		return Allowance{}, pg.Wrap("token bucket", err)

@@ -16,8 +16,8 @@ import (
 )
 
 // RecordChargeCost stores and books what a charge cost at the card network, and stores when the money of one that
-// succeeded is available. The first answer about each stays, and a repeat changes nothing. The charge belongs
-// to the acquirer's account, which serves all merchants. Of the charge of a failed payment only the cost is booked: the
+// succeeded is available. The first answer about each stays, and a repeat changes nothing. The charge names
+// no merchant: the acquirer knows only us. Of the charge of a failed payment only the cost is booked: the
 // amount goes back, and the network keeps its fee.
 func (s *Books) RecordChargeCost(
 	ctx context.Context, mode checkout.Mode, transactionID string, c books.ChargeCost,
@@ -80,15 +80,15 @@ func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, 
 // bookCost books that the acquirer has the amount, less what it keeps. An amount that it converted goes
 // over the exchange account.
 func bookCost(ctx context.Context, tx pgx.Tx, t checkout.Transaction, c books.ChargeCost) error {
-	charged, settled := string(t.Currency), string(c.Currency)
+	charged, booked := string(t.Currency), string(c.Currency)
 	return entry{
 		Mode: t.Mode, Kind: entryCost, Subject: t.ID, Generation: 1, MerchantID: t.MerchantID,
 		Postings: []posting{
-			{accountReceivable, "", charged, big.NewInt(-int64(t.Amount))},
-			{accountExchange, "", charged, big.NewInt(int64(t.Amount))},
-			{accountExchange, "", settled, big.NewInt(-int64(c.Gross))},
-			{accountBalance, "", settled, big.NewInt(int64(c.Gross - c.Cost))},
-			{accountAcquirer, "", settled, big.NewInt(int64(c.Cost))},
+			{ledgerReceivable, "", charged, big.NewInt(-int64(t.Amount))},
+			{ledgerExchange, "", charged, big.NewInt(int64(t.Amount))},
+			{ledgerExchange, "", booked, big.NewInt(-int64(c.Gross))},
+			{ledgerBalance, "", booked, big.NewInt(int64(c.Gross - c.Cost))},
+			{ledgerAcquirer, "", booked, big.NewInt(int64(c.Cost))},
 		},
 	}.book(ctx, tx)
 }

@@ -22,13 +22,13 @@ type ChargeMatch struct {
 	Cost *books.ChargeCost
 }
 
-// ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
-// serves all merchants. It returns checkout.ErrNotFound when no transaction has the reference.
+// ChargeMatch finds the transaction of a charge. The charge names no merchant: the acquirer knows only
+// us. It returns checkout.ErrNotFound when no transaction has the reference.
 func (s *Books) ChargeMatch(
 	ctx context.Context, mode checkout.Mode, reference string,
 ) (ChargeMatch, error) {
 	var m ChargeMatch
-	var settled *money.Currency
+	var currency *money.Currency
 	var cost books.ChargeCost
 	err := s.pool.QueryRow(ctx, `
 		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing',
@@ -36,9 +36,9 @@ func (s *Books) ChargeMatch(
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
 		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked,
-		&settled, &cost.Gross, &cost.Cost)
-	if settled != nil {
-		cost.Currency, m.Cost = *settled, &cost
+		&currency, &cost.Gross, &cost.Cost)
+	if currency != nil {
+		cost.Currency, m.Cost = *currency, &cost
 	}
 	return m, pg.Wrap("charge match", pg.Found(err))
 }

@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// ChargeLook is a charge about which the card network must be asked.
-type ChargeLook struct {
+// ChargeToCheck is a charge about which the card network must be asked.
+type ChargeToCheck struct {
 	Reference string
 	Reports   []string // ids of the reports that led to it; none when it is asked without one
 }
@@ -27,13 +27,13 @@ const (
 	askedEvery = "1 day"
 )
 
-// ChargesToLook returns up to limit charges, ordered by reference, after the reference after: those
+// ChargesToCheck returns up to limit charges, ordered by reference, after the reference after: those
 // with a report that nobody has followed, those with a dispute that is not decided, and once a day those with a
 // refund that may still be returned. The card network is asked for all merchants.
-func (s *Books) ChargesToLook(
+func (s *Books) ChargesToCheck(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
-) ([]ChargeLook, error) {
-	got, err := pg.Collect[ChargeLook](ctx, s.pool, `
+) ([]ChargeToCheck, error) {
+	got, err := pg.Collect[ChargeToCheck](ctx, s.pool, `
 		SELECT reference, array_remove(array_agg(report), NULL) AS reports FROM (
 			SELECT reference, id AS report FROM acquirer_event WHERE mode = $1 AND unseen
 			UNION ALL
@@ -52,7 +52,7 @@ func (s *Books) ChargesToLook(
 // followed.
 // A repeat changes nothing. It returns the findings that are new. A charge of no transaction has none.
 func (s *Books) RecordRisks(
-	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []books.ChargeRisk,
+	ctx context.Context, mode checkout.Mode, look ChargeToCheck, risks []books.ChargeRisk,
 ) ([]books.Finding, error) {
 	return pg.InTx(ctx, s.pool, "record risks", func(tx pgx.Tx) (found []books.Finding, err error) {
 		c, err := lockCharge(ctx, tx, mode, byReference, look.Reference)
@@ -60,7 +60,7 @@ func (s *Books) RecordRisks(
 			return found, err
 		}
 		if err == nil {
-			if found, err = c.record(ctx, tx, risks); err != nil {
+			if found, err = c.recordRisks(ctx, tx, risks); err != nil {
 				return found, err
 			}
 		}
@@ -128,13 +128,13 @@ func findPaid(ctx context.Context, tx pgx.Tx, payout checkout.Ref, how string) (
 	return b.Refunded, err
 }
 
-// record stores each risk that changed. A payout that was held for a risk that is gone is due now.
-func (c paidCharge) record(
+// recordRisks stores each risk that changed. A payout that was held for a risk that is gone is due now.
+func (c paidCharge) recordRisks(
 	ctx context.Context, tx pgx.Tx, risks []books.ChargeRisk,
 ) ([]books.Finding, error) {
 	var found []books.Finding
 	for _, r := range risks {
-		f, err := c.note(ctx, tx, r)
+		f, err := c.recordRisk(ctx, tx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -152,12 +152,12 @@ func (c paidCharge) record(
 	return found, err
 }
 
-// note stores one risk, or how a refund of ours stands, unless nothing about it is new. It returns the finding that
+// recordRisk stores one risk, or how a refund of ours stands, unless nothing about it is new. It returns the finding that
 // was opened. A refund of ours whose row is lost counts as one of somebody else.
-func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r books.ChargeRisk) ([]books.Finding, error) {
+func (c paidCharge) recordRisk(ctx context.Context, tx pgx.Tx, r books.ChargeRisk) ([]books.Finding, error) {
 	if r.RefundID != "" {
 		got := checkout.RefundResult{Status: r.Status.Refund(), Reference: r.ID, Amount: r.Amount}
-		found, err := c.noteRefund(ctx, tx, r.RefundID, got)
+		found, err := c.recordRefund(ctx, tx, r.RefundID, got)
 		if !errors.Is(err, checkout.ErrNotFound) {
 			return found, err
 		}
@@ -189,7 +189,7 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r books.ChargeRisk) ([]
 	if err != nil {
 		return nil, err
 	}
-	if err := c.book(ctx, tx, before, r, change); err != nil {
+	if err := c.bookRisk(ctx, tx, before, r, change); err != nil {
 		return nil, err
 	}
 	return keepFinding(ctx, tx, r.Status != books.RiskWon, books.Finding{
@@ -209,14 +209,14 @@ func bookRisks(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
 		WHERE transaction_id = $1 AND mode = $2 ORDER BY id`, t.ID, t.Mode)
 	c := paidCharge{TransactionID: t.ID, MerchantID: t.MerchantID, Mode: t.Mode, Paid: true}
 	for _, r := range risks {
-		err = errors.Join(err, c.book(ctx, tx, books.ChargeRisk{}, r.ChargeRisk, r.Changes))
+		err = errors.Join(err, c.bookRisk(ctx, tx, books.ChargeRisk{}, r.ChargeRisk, r.Changes))
 	}
 	return err
 }
 
-// book books the way from where the money was to where it is.
-func (c paidCharge) book(ctx context.Context, tx pgx.Tx, before, after books.ChargeRisk, change int) error {
-	postings := append(moved(before, -1), moved(after, 1)...)
+// bookRisk books the way from where the money was to where it is.
+func (c paidCharge) bookRisk(ctx context.Context, tx pgx.Tx, before, after books.ChargeRisk, change int) error {
+	postings := append(riskPostings(before, -1), riskPostings(after, 1)...)
 	if !c.Paid || len(postings) == 0 { // the charge is not booked, or not yet: see bookRisks
 		return nil
 	}
@@ -226,15 +226,15 @@ func (c paidCharge) book(ctx context.Context, tx pgx.Tx, before, after books.Cha
 }
 
 // moved says where the money of a risk is: nowhere else than before, held by the acquirer, or lost.
-func moved(r books.ChargeRisk, sign int64) []posting {
-	account := map[books.RiskStatus]string{books.RiskOpen: accountDisputed, books.RiskLost: accountLoss}[r.Status]
+func riskPostings(r books.ChargeRisk, sign int64) []posting {
+	account := map[books.RiskStatus]string{books.RiskOpen: ledgerDisputed, books.RiskLost: ledgerLoss}[r.Status]
 	if account == "" || r.Kind == books.RiskFraudWarning {
 		return nil
 	}
 	amount := big.NewInt(sign * int64(r.Amount))
 	return []posting{
 		{account, "", string(r.Currency), amount},
-		{accountReceivable, "", string(r.Currency), new(big.Int).Neg(amount)},
+		{ledgerReceivable, "", string(r.Currency), new(big.Int).Neg(amount)},
 	}
 }
 

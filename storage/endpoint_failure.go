@@ -22,14 +22,14 @@ type FailureRules struct {
 	HeldAfter    time.Duration // nothing arrived for so long
 }
 
-// noteFailure returns the part of FinishAttempt that keeps webhook_endpoint_failure, after the rows attempt. It has no
+// failureQueries returns the part of FinishAttempt that keeps webhook_endpoint_failure, after the rows attempt. It has no
 // more than the attempt needs, because PostgreSQL plans it each time. A healthy registration costs a look for its row.
 // One that fails is written once, and then every few seconds, however many attempts fail: nobody waits for its row
 // for long.
 //
 // Deliveries to a session's own webhook_url tell nothing about the registration that signs them, and neither does
 // an attempt that failed through our fault.
-func noteFailure(a webhook.Attempt) string {
+func failureQueries(a webhook.Attempt) string {
 	switch {
 	case a.ErrorKind == webhook.ErrorInternal:
 		return ""
@@ -43,7 +43,7 @@ func noteFailure(a webhook.Attempt) string {
 	return fmt.Sprintf(failureGoesOn, "last_at")
 }
 
-// The parts of noteFailure.
+// The parts of failureQueries.
 const (
 	failureEnds = `, works AS (
 		DELETE FROM webhook_endpoint_failure f USING attempt, webhook_delivery d

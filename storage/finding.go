@@ -79,7 +79,7 @@ func closeFindings(
 	return pg.Wrap("close findings", err)
 }
 
-// CloseFinding closes an open finding because an operator has settled it. why is kept with the finding, for
+// CloseFinding closes an open finding because an operator has cleared it up. why is kept with the finding, for
 // operators only. by is the entry in the audit log of the merchant whose charge it is about, without the
 // merchant; a charge that is not in the database has none. What still differs is found again.
 //

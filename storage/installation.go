@@ -23,7 +23,7 @@ func useCell(ctx context.Context, pool *pgxpool.Pool) error {
 
 // SetCell stores the cell of this installation. Once there is a merchant it cannot change, because the
 // merchant's ids and keys name the cell. Running processes use the new one after a restart.
-func (a *Accounts) SetCell(ctx context.Context, cell checkout.Cell) error {
+func (a *Keyless) SetCell(ctx context.Context, cell checkout.Cell) error {
 	if !cell.Valid() {
 		return fmt.Errorf("the cell %q must be two of the characters 0-9 and a-z without i, l, o and u", cell)
 	}

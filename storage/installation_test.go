@@ -17,8 +17,8 @@ import (
 func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltest // see above
 	t.Cleanup(func() { checkout.SetCell(checkout.FirstCell) })
 	url := pgtemp.ForTest(t, storage.Migrate)
-	open := func() *storage.Accounts {
-		accounts, err := storage.OpenAccounts(t.Context(), storage.Options{URL: url})
+	open := func() *storage.Keyless {
+		accounts, err := storage.OpenKeyless(t.Context(), storage.Options{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(accounts.Close)
 		return accounts

@@ -12,23 +12,23 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Accounts of the ledger. Source: api/decisions/treasury.md, "ledger".
+// Ledger accounts. Source: api/decisions/treasury.md, "ledger".
 const (
-	accountReceivable = "acquirer:receivable" // what the acquirer owes us
-	accountBalance    = "acquirer:balance"    // what it owes us after its costs
-	accountBank       = "bank"                // what it paid to our bank
-	accountPayable    = "merchant:payable"    // what we owe a merchant; holder: the merchant
-	accountFee        = "revenue:fee"
-	accountNetworkFee = "revenue:network_fee" // what merchants pay for the network
-	accountExchange   = "fx"                  // fiat that became crypto
-	accountTransit    = "transit"             // signed and not final; holder: the treasury account
-	accountWallet     = "wallet"              // on the chain; holder: the treasury account
-	accountGas        = "expense:gas"
-	accountAcquirer   = "expense:acquirer"  // what charges cost
-	accountFunding    = "funding"           // top-ups of wallets
-	accountSuspense   = "suspense"          // moved by nobody we know
-	accountDisputed   = "acquirer:disputed" // what the acquirer holds until a dispute is decided
-	accountLoss       = "expense:loss"      // went back to customers after the merchant's money was booked
+	ledgerReceivable = "acquirer:receivable" // what the acquirer owes us
+	ledgerBalance    = "acquirer:balance"    // what it owes us after its costs
+	ledgerBank       = "bank"                // what it paid to our bank
+	ledgerPayable    = "merchant:payable"    // what we owe a merchant; holder: the merchant
+	ledgerFee        = "revenue:fee"
+	ledgerNetworkFee = "revenue:network_fee" // what merchants pay for the network
+	ledgerExchange   = "fx"                  // fiat that became crypto
+	ledgerTransit    = "transit"             // signed and not final; holder: the treasury account
+	ledgerWallet     = "wallet"              // on the chain; holder: the treasury account
+	ledgerGas        = "expense:gas"
+	ledgerAcquirer   = "expense:acquirer"  // what charges cost
+	ledgerFunding    = "funding"           // top-ups of wallets
+	ledgerSuspense   = "suspense"          // moved by nobody we know
+	ledgerDisputed   = "acquirer:disputed" // what the acquirer holds until a dispute is decided
+	ledgerLoss       = "expense:loss"      // went back to customers after the merchant's money was booked
 )
 
 // Kinds of ledger entries.
@@ -133,9 +133,9 @@ func bookCharge(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
 	return entry{
 		Mode: t.Mode, Kind: entryCharge, Subject: t.ID, Generation: 1, MerchantID: t.MerchantID,
 		Postings: []posting{
-			{accountReceivable, "", asset, big.NewInt(int64(t.Amount))},
-			{accountPayable, t.MerchantID, asset, big.NewInt(-int64(t.Net))},
-			{accountFee, "", asset, big.NewInt(-int64(t.Fee))},
+			{ledgerReceivable, "", asset, big.NewInt(int64(t.Amount))},
+			{ledgerPayable, t.MerchantID, asset, big.NewInt(-int64(t.Net))},
+			{ledgerFee, "", asset, big.NewInt(-int64(t.Fee))},
 		},
 	}.book(ctx, tx)
 }
@@ -160,7 +160,7 @@ func (s *Books) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]Ledge
 func walletBalances(ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string) (money.Purse, error) {
 	rows, err := pg.Collect[wholeUnits](ctx, tx, `
 		SELECT asset, sum(amount)::text AS units FROM ledger_posting
-		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, accountWallet, accountID)
+		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, ledgerWallet, accountID)
 	got := money.Purse{}
 	for _, row := range rows {
 		currency := money.PayoutCurrency(row.Asset)

@@ -127,7 +127,7 @@ func checkSums(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]LedgerChec
 // checkReceivable compares what the acquirer owes by the ledger with the charges that it has not booked, less what
 // it gave back to cards, for us or for others, or holds because of disputes.
 func checkReceivable(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]LedgerCheck, error) {
-	return compare(ctx, tx, accountReceivable, `
+	return compare(ctx, tx, ledgerReceivable, `
 		WITH paid AS (SELECT t.id, t.mode, t.settled, s.amount, s.currency FROM transaction t
 			JOIN checkout_session s ON s.id = t.session_id WHERE t.mode = $1 AND t.status = 'succeeded'
 				AND (t.acquirer <> 'sandbox' OR t.chain_ref <> 'sandbox')),
@@ -144,7 +144,7 @@ func checkReceivable(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]Ledg
 			SELECT r.currency, 0, -r.amount FROM charge_risk r JOIN paid p ON p.id = r.transaction_id AND p.mode = r.mode
 			WHERE r.kind <> 'fraud_warning' AND r.status IN ('open', 'lost'))
 		SELECT asset, sum(ledger)::text AS ledger, sum(expected)::text AS expected FROM moved GROUP BY 1 ORDER BY 1`,
-		mode, accountReceivable)
+		mode, ledgerReceivable)
 }
 
 // seenWallet is an account of the treasury with the balances that the chain showed last.
@@ -191,7 +191,7 @@ func (w seenWallet) check(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (c
 		if !seen.Known() && ledger.Sign() == 0 {
 			continue
 		}
-		what, asset := accountWallet+" "+w.ID, string(currency)
+		what, asset := ledgerWallet+" "+w.ID, string(currency)
 		if !seen.Known() {
 			checks = append(checks, LedgerCheck{What: what, Asset: asset, Ledger: inAsset(asset, ledger), Difference: "0"})
 			continue

@@ -53,7 +53,7 @@ type MerchantChanged struct {
 
 // ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events,
 // their deliveries and the entry of the audit log, with the old and new values. An address that waits for
-// c.Delay is announced; TakeEffect makes its event. Owners get a mail about live addresses. The caller
+// c.Delay is announced; ApplyDueAddresses makes its event. Owners get a mail about live addresses. The caller
 // starts the workflows of the events; Reconcile starts them otherwise. It returns checkout.ErrNotFound and
 // *ChangedError.
 func (s *Merchants) ChangeMerchant(
@@ -67,7 +67,7 @@ func (s *Merchants) ChangeMerchant(
 		}
 
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-			event, err := takeEffect(ctx, tx, m, mode)
+			event, err := applyDueAddresses(ctx, tx, m, mode)
 			if err != nil {
 				return changed, err
 			}

@@ -60,16 +60,16 @@ func (s *Books) BookMovements(
 // movementEntry returns the entry of a movement, without postings when all of it is booked with its charge, refund or
 // dispute.
 func movementEntry(mode checkout.Mode, m books.Movement) entry {
-	moved, to := m.Amount, accountSuspense
+	moved, to := m.Amount, ledgerSuspense
 	switch m.Kind {
 	case books.MovementCharge:
 		return entry{}
 	case books.MovementCustomer:
 		moved = 0 // only the fee is not booked with the refund or dispute
 	case books.MovementBank:
-		to = accountBank
+		to = ledgerBank
 	case books.MovementFee:
-		to = accountAcquirer
+		to = ledgerAcquirer
 	}
 	if moved == 0 && m.Fee == 0 {
 		return entry{}
@@ -78,9 +78,9 @@ func movementEntry(mode checkout.Mode, m books.Movement) entry {
 	return entry{
 		Mode: mode, Kind: entryMovement, Subject: m.ID, Generation: 1,
 		Postings: []posting{
-			{accountBalance, "", asset, big.NewInt(int64(moved - m.Fee))},
+			{ledgerBalance, "", asset, big.NewInt(int64(moved - m.Fee))},
 			{to, "", asset, big.NewInt(-int64(moved))},
-			{accountAcquirer, "", asset, big.NewInt(int64(m.Fee))},
+			{ledgerAcquirer, "", asset, big.NewInt(int64(m.Fee))},
 		},
 	}
 }

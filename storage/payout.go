@@ -123,18 +123,18 @@ func (s *PayoutReader) Payouts(
 
 // FinishPayout decides a generation of the payout, in one transaction with its event and deliveries;
 // generation 0 is the present one. An empty failure means that the payout was sent. A repeat changes
-// nothing and returns the same settlement, even after a retry of the payout.
+// nothing and returns the same follow-up, even after a retry of the payout.
 // It returns checkout.ErrNotFound, checkout.ErrTransferStands for a failure although a signed
 // transfer may still pay the payout, and checkout.ErrConflict when a payout on a real chain was
 // sent although nothing was signed.
 func (s *Payouts) FinishPayout(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
-) (Settlement, error) {
+) (FollowUp, error) {
 	got, err := s.decidePayoutUnlocked(ctx, ref, generation, failure)
 	if !errors.Is(err, errOvertaken) {
 		return got, pg.Wrap("finish payout", err)
 	}
-	return pg.InTx(ctx, s.pool, "finish payout", func(tx pgx.Tx) (got Settlement, err error) {
+	return pg.InTx(ctx, s.pool, "finish payout", func(tx pgx.Tx) (got FollowUp, err error) {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return got, err
@@ -156,7 +156,7 @@ func (s *Payouts) FinishPayout(
 			return got, err
 		}
 
-		return p.decide(ctx, tx, failure)
+		return p.decidePayout(ctx, tx, failure)
 	})
 }
 
@@ -165,15 +165,15 @@ func (s *Payouts) FinishPayout(
 // real chain are rows that only a lock of the payout keeps as they are.
 func (s *Payouts) decidePayoutUnlocked(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
-) (Settlement, error) {
+) (FollowUp, error) {
 	p, err := readPayout(ctx, s.pool, ref)
 	if err != nil {
-		return Settlement{}, err
+		return FollowUp{}, err
 	}
 	if p.OnChain || p.Standing || p.Status != checkout.PayoutPending || generation != 0 && generation != p.Generation {
-		return Settlement{}, errOvertaken
+		return FollowUp{}, errOvertaken
 	}
-	return p.decide(ctx, s.pool, failure)
+	return p.decidePayout(ctx, s.pool, failure)
 }
 
 func payoutEventType(s checkout.PayoutStatus) webhook.EventType {
@@ -248,16 +248,16 @@ func (p *lockedPayout) mayEnd(failure checkout.PayoutFailure) error {
 	return nil
 }
 
-// decide ends the payout, and stores its event and the deliveries, in one statement. It returns errOvertaken when the
+// decidePayout ends the payout, and stores its event and the deliveries, in one statement. It returns errOvertaken when the
 // row is another one than p; then nothing has changed.
-func (p *lockedPayout) decide(ctx context.Context, to pg.Querier, failure checkout.PayoutFailure) (Settlement, error) {
+func (p *lockedPayout) decidePayout(ctx context.Context, to pg.Querier, failure checkout.PayoutFailure) (FollowUp, error) {
 	if failure == "" {
 		p.Status, p.SentAt = checkout.PayoutSent, &p.Now
 	} else {
 		p.Status, p.FailedAt, p.Failure, p.TxHash = checkout.PayoutFailed, &p.Now, failure, ""
 	}
 	p.Hold, p.NextActionAt = "", nil
-	got := Settlement{EventType: payoutEventType(p.Status)}
+	got := FollowUp{EventType: payoutEventType(p.Status)}
 	var err error
 	got.Deliveries, err = publishWith(ctx, to, p.event(got.EventType), decision{sql: `decided AS (
 			UPDATE payout SET status = @status, failure = @failure, tx_hash = @tx_hash, sent_at = @sent_at,

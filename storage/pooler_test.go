@@ -34,7 +34,7 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 		require.ErrorIs(t, err, pg.ErrRoleSettings, "%d settings are there", i)
 		require.ErrorContains(t, err, statement)
 		require.True(t, pg.Misconfigured(err))
-		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.URL, Pooled: true})
+		_, err = storage.OpenKeyless(t.Context(), storage.Options{URL: f.URL, Pooled: true})
 		require.ErrorIs(t, err, pg.ErrRoleSettings)
 		f.Exec(t, statement)
 	}

@@ -143,7 +143,7 @@ func (r Recovered) append(ctx context.Context, tx pgx.Tx, a accountRow) (number 
 	return len(all) + 1, tx.SendBatch(ctx, batch).Close()
 }
 
-// unsuspend takes back what NoteOutflows booked when it found the outflows.
+// unsuspend takes back what BookOutflows booked when it found the outflows.
 func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a accountRow, number int) error {
 	if r.Outflows[0].Height >= a.NextBlock {
 		return nil // it will find them explained
@@ -151,8 +151,8 @@ func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a accountRow, numbe
 	e := entry{Mode: a.Mode, Kind: entryRecovered, Subject: r.TransferID, Generation: number}
 	for _, o := range r.Outflows {
 		e.Postings = append(e.Postings,
-			inCrypto(accountWallet, a.ID, o.Amount), inCrypto(accountSuspense, "", o.Amount.Neg()),
-			inCrypto(accountWallet, a.ID, o.Cost), inCrypto(accountSuspense, "", o.Cost.Neg()))
+			inCrypto(ledgerWallet, a.ID, o.Amount), inCrypto(ledgerSuspense, "", o.Amount.Neg()),
+			inCrypto(ledgerWallet, a.ID, o.Cost), inCrypto(ledgerSuspense, "", o.Cost.Neg()))
 	}
 	return e.book(ctx, tx)
 }
@@ -192,7 +192,7 @@ func finishRecovered(
 		if err != nil {
 			return err
 		}
-		if _, err := p.decide(ctx, tx, ""); err != nil {
+		if _, err := p.decidePayout(ctx, tx, ""); err != nil {
 			return err
 		}
 	}

@@ -72,22 +72,22 @@ func (s *Books) RefundPayout(
 		if err := p.mayGoBack(ctx, tx); err != nil {
 			return got, err
 		}
-		if got, err = c.order(ctx, tx, books.RefundOperator); err != nil {
+		if got, err = c.orderRefund(ctx, tx, books.RefundOperator); err != nil {
 			return got, err
 		}
-		if err := p.giveUp(ctx, tx); err != nil {
+		if err := p.failForRefund(ctx, tx); err != nil {
 			return got, err
 		}
 		return got, pg.Audit(ctx, tx, by...)
 	})
 }
 
-// giveUp lets the payout fail, because its payment goes back to the customer. One that is paid, or may be, stays.
-func (p *lockedPayout) giveUp(ctx context.Context, tx pgx.Tx) error {
+// failForRefund lets the payout fail, because its payment goes back to the customer. One that is paid, or may be, stays.
+func (p *lockedPayout) failForRefund(ctx context.Context, tx pgx.Tx) error {
 	if p.Standing || p.Status != checkout.PayoutPending {
 		return nil
 	}
-	_, err := p.decide(ctx, tx, checkout.PayoutNetworkError)
+	_, err := p.decidePayout(ctx, tx, checkout.PayoutNetworkError)
 	return err
 }
 
@@ -107,7 +107,7 @@ func (s *Books) RefundUnmatched(ctx context.Context, transactionID string) (book
 		if got.ID == "" || c.Paid {
 			return got, checkout.ErrNotFound
 		}
-		return c.order(ctx, tx, books.RefundUnmatched)
+		return c.orderRefund(ctx, tx, books.RefundUnmatched)
 	})
 }
 
@@ -134,8 +134,8 @@ func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last books.Refun
 	return last, last.Status != checkout.RefundPending && (!b.Refunded || b.Left > 0), err
 }
 
-// order stores the refund of what is left of the charge, and books it.
-func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why books.RefundReason) (books.Refund, error) {
+// orderRefund stores the refund of what is left of the charge, and books it.
+func (c paidCharge) orderRefund(ctx context.Context, tx pgx.Tx, why books.RefundReason) (books.Refund, error) {
 	r := books.Refund{ID: checkout.NewID(checkout.PrefixRefund), Status: checkout.RefundPending}
 	if c.Reference == "" {
 		return r, fmt.Errorf("the card network's name of the charge of %s is not known", c.TransactionID)
@@ -213,10 +213,10 @@ func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after boo
 	return entry{
 		Mode: c.Mode, Kind: entryRefund, Subject: after.ID, Generation: generation, MerchantID: c.MerchantID,
 		Postings: []posting{
-			{accountReceivable, "", asset, big.NewInt(-moved)},
-			{accountPayable, c.MerchantID, asset, big.NewInt(taken * int64(c.Amount-c.Fee))},
-			{accountFee, "", asset, big.NewInt(taken * int64(c.Fee))},
-			{accountLoss, "", asset, big.NewInt(moved - taken*int64(c.Amount))},
+			{ledgerReceivable, "", asset, big.NewInt(-moved)},
+			{ledgerPayable, c.MerchantID, asset, big.NewInt(taken * int64(c.Amount-c.Fee))},
+			{ledgerFee, "", asset, big.NewInt(taken * int64(c.Fee))},
+			{ledgerLoss, "", asset, big.NewInt(moved - taken*int64(c.Amount))},
 		},
 	}.book(ctx, tx)
 }
@@ -256,7 +256,7 @@ func (s *Books) RecordRefund(
 		if err != nil {
 			return found, err
 		}
-		if found, err = c.noteRefund(ctx, tx, r.ID, got); err != nil {
+		if found, err = c.recordRefund(ctx, tx, r.ID, got); err != nil {
 			return found, err
 		}
 		more, err := c.findBack(ctx, tx)
@@ -265,10 +265,10 @@ func (s *Books) RecordRefund(
 	})
 }
 
-// noteRefund stores how a refund of ours stands at the network. It returns checkout.ErrNotFound, and the finding
+// recordRefund stores how a refund of ours stands at the network. It returns checkout.ErrNotFound, and the finding
 // that it opened. A refund that the network has made and that failed stays as it is; a refused one may exist
 // after all: then a payout that was retried meanwhile fails again.
-func (c paidCharge) noteRefund(
+func (c paidCharge) recordRefund(
 	ctx context.Context, tx pgx.Tx, id string, got checkout.RefundResult,
 ) ([]books.Finding, error) {
 	before, err := readRefund(ctx, tx, c.Mode, id)
@@ -294,7 +294,7 @@ func (c paidCharge) noteRefund(
 		return nil, err
 	}
 	if before.Status == checkout.RefundFailed {
-		return nil, c.giveUp(ctx, tx, after)
+		return nil, c.failRefundedPayout(ctx, tx, after)
 	}
 	if after.Status != checkout.RefundFailed {
 		return nil, nil
@@ -304,8 +304,8 @@ func (c paidCharge) noteRefund(
 	})
 }
 
-// giveUp lets the charge's payout fail when a refund of the charge stands.
-func (c paidCharge) giveUp(ctx context.Context, tx pgx.Tx, r books.Refund) error {
+// failRefundedPayout lets the charge's payout fail when a refund of the charge stands.
+func (c paidCharge) failRefundedPayout(ctx context.Context, tx pgx.Tx, r books.Refund) error {
 	if c.PayoutID == "" || r.Status == checkout.RefundFailed {
 		return nil
 	}
@@ -313,7 +313,7 @@ func (c paidCharge) giveUp(ctx context.Context, tx pgx.Tx, r books.Refund) error
 	if err != nil {
 		return err
 	}
-	return p.giveUp(ctx, tx)
+	return p.failForRefund(ctx, tx)
 }
 
 func (c paidCharge) describeFailed(r books.Refund, why string) string {

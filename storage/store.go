@@ -30,7 +30,7 @@ type Options struct {
 // Store is the service's database: a type for each noun, on one pool of connections. It is safe for concurrent use, as
 // all of them are.
 type Store struct {
-	Accounts
+	Keyless
 	Secrets      *people.Secrets
 	Sessions     *Sessions
 	Pictures     *Pictures
@@ -116,7 +116,7 @@ type Installation struct {
 func newStore(pool *pgxpool.Pool, opts Options) *Store {
 	half := int64(max(1, opts.MaxConns/2))
 	return &Store{
-		Accounts:     newAccounts(pool),
+		Keyless:      newKeyless(pool),
 		Secrets:      people.NewSecrets(pool, opts.Keys),
 		Sessions:     &Sessions{&SessionReader{pool}, opts.Keys, semaphore.NewWeighted(half)},
 		Pictures:     &Pictures{pool},

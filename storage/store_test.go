@@ -113,7 +113,7 @@ func (f fixture) record(t *testing.T, s checkout.Session, id string, result chec
 }
 
 // pay decides a payment.
-func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
+func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.FollowUp) {
 	t.Helper()
 	id := f.beginPayment(t, s)
 	return id, storagetest.Finish(t, f.Store, s.Ref, id, result)
@@ -235,7 +235,7 @@ func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 		_, err := db.TryOpen(t, 0)
 		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
 		require.ErrorContains(t, err, "run checkout setup")
-		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: url})
+		_, err = storage.OpenKeyless(t.Context(), storage.Options{URL: url})
 		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
 	}
 	refused("there is none")

@@ -145,7 +145,7 @@ func (a *accountRow) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder
 				return ClaimError(loss.Named() + " is more than what is missing")
 			}
 		}
-		return a.bookDifference(ctx, tx, entryShortage, accountSuspense, o.Losses, -1)
+		return a.bookDifference(ctx, tx, entryShortage, ledgerSuspense, o.Losses, -1)
 	}
 	short := ShortageError{Missing: sentence(missing)}
 	for _, amount := range missing {

@@ -226,7 +226,7 @@ func (s *Treasury) AddVersion(
 		if err := t.mayBecome(plan); err != nil {
 			return none, err
 		}
-		v, err := sign.checked(ctx, plan)
+		v, err := sign.signPlan(ctx, plan)
 		if err != nil {
 			return none, err
 		}

@@ -14,12 +14,12 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// PayoutSettlement lists the deliveries to start after the failure of a payout that had been sent. Histories
+// PayoutFollowUp lists the deliveries to start after the failure of a payout that had been sent. Histories
 // hold it.
-type PayoutSettlement struct {
+type PayoutFollowUp struct {
 	checkout.Ref // of the payout
 
-	Settlement
+	FollowUp
 }
 
 // endings says for each final state how the payouts end, and which booking takes the signature back. Both are
@@ -55,7 +55,7 @@ type BurntGas struct {
 // ended is false when the transfer had ended before, and when now is older than what the ledger knows.
 func (s *Treasury) EndTransfer(
 	ctx context.Context, t Transfer, seen treasury.TransferSnapshot, now treasury.AccountSnapshot, burnt ...BurntGas,
-) (failed []PayoutSettlement, ended bool, err error) {
+) (failed []PayoutFollowUp, ended bool, err error) {
 	end, final := endings[seen.State]
 	if !final {
 		return nil, false, fmt.Errorf("end transfer: %s is not final", seen.State)
@@ -182,7 +182,7 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	gas := e.seen.Cost
 	final := entry{
 		Mode: e.Mode, Kind: entryGas, Subject: id, Generation: generation,
-		Postings: []posting{inCrypto(accountGas, "", gas), inCrypto(accountWallet, e.ID, gas.Neg())},
+		Postings: []posting{inCrypto(ledgerGas, "", gas), inCrypto(ledgerWallet, e.ID, gas.Neg())},
 	}
 	if e.failure == "" {
 		final.Kind = entryFinal
@@ -192,21 +192,21 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 			return err
 		}
 		for _, amount := range paid {
-			final.Postings = append(final.Postings, inCrypto(accountTransit, e.ID, amount),
-				inCrypto(accountWallet, e.ID, amount.Neg()))
+			final.Postings = append(final.Postings, inCrypto(ledgerTransit, e.ID, amount),
+				inCrypto(ledgerWallet, e.ID, amount.Neg()))
 		}
 	}
 	return final.book(ctx, tx)
 }
 
 // endPayouts marks the payouts confirmed or failed.
-func (e ending) endPayouts(ctx context.Context, tx pgx.Tx) ([]PayoutSettlement, error) {
+func (e ending) endPayouts(ctx context.Context, tx pgx.Tx) ([]PayoutFollowUp, error) {
 	refs, err := payoutsOf(ctx, tx, e.transfer.ID)
 	if err != nil {
 		return nil, err
 	}
 
-	var failed []PayoutSettlement
+	var failed []PayoutFollowUp
 	for _, ref := range refs {
 		if e.failure == "" {
 			_, err = tx.Exec(ctx, `
@@ -217,18 +217,18 @@ func (e ending) endPayouts(ctx context.Context, tx pgx.Tx) ([]PayoutSettlement, 
 			}
 			continue
 		}
-		settled, err := e.failPayout(ctx, tx, ref)
+		followUp, err := e.failPayout(ctx, tx, ref)
 		if err != nil {
 			return nil, err
 		}
-		failed = append(failed, settled)
+		failed = append(failed, followUp)
 	}
 	return failed, nil
 }
 
 // failPayout takes the standing from the transfer and fails the payout, with its event.
-func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (PayoutSettlement, error) {
-	got := PayoutSettlement{Ref: ref}
+func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (PayoutFollowUp, error) {
+	got := PayoutFollowUp{Ref: ref}
 	p, err := lockPayout(ctx, tx, ref)
 	if err != nil {
 		return got, err

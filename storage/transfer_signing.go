@@ -75,7 +75,7 @@ func (s *Treasury) SignTransfer(ctx context.Context, o SigningOrder) (SigningRes
 		if err != nil {
 			return SigningResult{}, err
 		}
-		return o.decide(ctx, tx, a)
+		return o.decideOrder(ctx, tx, a)
 	})
 	if pg.Violates(err, "transfer_slot_standing_key") {
 		err = fmt.Errorf("%w: another transfer has a unit of %s", checkout.ErrConflict, o.Plan.Slot.Name())
@@ -91,8 +91,8 @@ type transferPayout struct {
 	pays   treasury.TransferOutput
 }
 
-func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a accountRow) (got SigningResult, err error) {
-	facts, err := o.facts(ctx, tx, a)
+func (o SigningOrder) decideOrder(ctx context.Context, tx pgx.Tx, a accountRow) (got SigningResult, err error) {
+	facts, err := o.accountFacts(ctx, tx, a)
 	if err != nil {
 		return got, err
 	}
@@ -104,10 +104,10 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a accountRow) (got 
 			return got, err
 		}
 		p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
-		if err := o.addFacts(ctx, tx, &facts, p); err != nil {
+		if err := o.addPayoutFacts(ctx, tx, &facts, p); err != nil {
 			return got, err
 		}
-		outcome, err := o.step(ctx, tx, &a, facts, p)
+		outcome, err := o.nextStep(ctx, tx, &a, facts, p)
 		if err != nil {
 			return got, err
 		}
@@ -118,13 +118,13 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a accountRow) (got 
 		payouts, got.Payouts = append(payouts, p), append(got.Payouts, outcome)
 	}
 	if all {
-		got.Version, err = o.sign(ctx, tx, a, payouts)
+		got.Version, err = o.signTransfer(ctx, tx, a, payouts)
 	}
 	return got, err
 }
 
-// step decides about a payout, and writes what does not let it go.
-func (o SigningOrder) step(
+// nextStep decides about a payout, and writes what does not let it go.
+func (o SigningOrder) nextStep(
 	ctx context.Context, tx pgx.Tx, a *accountRow, facts batchFacts, p transferPayout,
 ) (got SigningOutcome, err error) {
 	step, why := facts.Decide()
@@ -163,8 +163,8 @@ func (f *batchFacts) add(p transferPayout) {
 	f.pays = f.pays.Add(p.pays.Amount)
 }
 
-// facts reads what Decide needs about the account. Every row that it adds up is written under the same locks.
-func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a accountRow) (facts batchFacts, err error) {
+// accountFacts reads what Decide needs about the account. Every row that it adds up is written under the same locks.
+func (o SigningOrder) accountFacts(ctx context.Context, tx pgx.Tx, a accountRow) (facts batchFacts, err error) {
 	facts.of = map[string]money.Amount{}
 	facts.Frozen, facts.Limits, facts.Has = a.FrozenAt != nil, o.Limits, o.Chain.Balances
 	if facts.foreign, err = a.foreign(ctx, tx, o.Chain); err != nil {
@@ -175,8 +175,8 @@ func (o SigningOrder) facts(ctx context.Context, tx pgx.Tx, a accountRow) (facts
 	return facts, err
 }
 
-// addFacts reads what Decide needs about a payout.
-func (o SigningOrder) addFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, p transferPayout) error {
+// addPayoutFacts reads what Decide needs about a payout.
+func (o SigningOrder) addPayoutFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, p transferPayout) error {
 	facts.Standing, facts.Pending = p.Standing, p.Status == checkout.PayoutPending && p.Failure == ""
 	facts.Value, facts.Early, facts.Released = p.priced.Value, p.Now.Before(p.NotBefore), p.SizeReleased
 	err := tx.QueryRow(ctx, `
@@ -225,8 +225,8 @@ func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (money.Pur
 	return money.PurseOf(all...), err
 }
 
-// sign signs the plan, with the account's next number unless it has a slot, and stores all of it.
-func (o SigningOrder) sign(
+// signTransfer signs the plan, with the account's next number unless it has a slot, and stores all of it.
+func (o SigningOrder) signTransfer(
 	ctx context.Context, tx pgx.Tx, a accountRow, payouts []transferPayout,
 ) (treasury.TransferVersion, error) {
 	if o.Plan.Slot == nil {
@@ -235,7 +235,7 @@ func (o SigningOrder) sign(
 		// Only numbers tell at once that the chain knows more than we do, as after the restore of an old backup.
 		return treasury.TransferVersion{}, checkout.HeldError{Why: checkout.HoldChain, Cause: ErrNotCompared}
 	}
-	v, err := o.Sign.checked(ctx, o.Plan)
+	v, err := o.Sign.signPlan(ctx, o.Plan)
 	if err != nil {
 		return treasury.TransferVersion{}, err
 	}
@@ -256,8 +256,8 @@ func (o SigningOrder) sign(
 	return v, bookSigned(ctx, tx, a, payouts, id)
 }
 
-// checked calls sign and compares what it returns with what was asked for.
-func (sign SignVersion) checked(ctx context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
+// signPlan calls sign and compares what it returns with what was asked for.
+func (sign SignVersion) signPlan(ctx context.Context, plan treasury.TransferPlan) (treasury.TransferVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	v, err := sign(ctx, plan)
@@ -338,11 +338,11 @@ func bookSigned(ctx context.Context, tx pgx.Tx, a accountRow, payouts []transfer
 		err := entry{
 			Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: i + 1, MerchantID: p.MerchantID,
 			Postings: []posting{
-				{accountPayable, p.MerchantID, source, net},
-				{accountExchange, "", source, new(big.Int).Neg(net)},
-				inCrypto(accountExchange, "", p.pays.Amount.Add(p.pays.Fee)),
-				inCrypto(accountTransit, a.ID, p.pays.Amount.Neg()),
-				inCrypto(accountNetworkFee, "", p.pays.Fee.Neg()),
+				{ledgerPayable, p.MerchantID, source, net},
+				{ledgerExchange, "", source, new(big.Int).Neg(net)},
+				inCrypto(ledgerExchange, "", p.pays.Amount.Add(p.pays.Fee)),
+				inCrypto(ledgerTransit, a.ID, p.pays.Amount.Neg()),
+				inCrypto(ledgerNetworkFee, "", p.pays.Fee.Neg()),
 			},
 		}.book(ctx, tx)
 		if err != nil {

@@ -211,10 +211,10 @@ var ErrNotComparedLately = fmt.Errorf("%w lately", ErrNotCompared)
 // time of the last one is that of the backup.
 const compareWithin = time.Minute
 
-// NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless a
+// RecordComparison stores that the outflows up to the last final block are compared with the transfers, unless a
 // transaction uses a slot that no transfer has.
-func (s *Treasury) NoteCompared(ctx context.Context, accountID string, now treasury.AccountSnapshot) error {
-	return runInTreasury(ctx, s, "note a comparison", accountID, func(tx pgx.Tx, a accountRow) error {
+func (s *Treasury) RecordComparison(ctx context.Context, accountID string, now treasury.AccountSnapshot) error {
+	return runInTreasury(ctx, s, "record a comparison", accountID, func(tx pgx.Tx, a accountRow) error {
 		if why, err := a.foreign(ctx, tx, now); err != nil || why != "" {
 			return err
 		}

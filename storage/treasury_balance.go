@@ -39,10 +39,10 @@ func (s *Treasury) CompareBalances(
 		}
 		got.Inflows, got.Short = inWords(final.above), inWords(final.short)
 		maps.Copy(got.Short, inWords(latest.short))
-		if err := a.bookDifference(ctx, tx, entryInflow, accountFunding, final.above, 1); err != nil {
+		if err := a.bookDifference(ctx, tx, entryInflow, ledgerFunding, final.above, 1); err != nil {
 			return got, err
 		}
-		got.Frozen, err = a.noteShortage(ctx, tx, now, latest, final)
+		got.Frozen, err = a.recordShortage(ctx, tx, now, latest, final)
 		return got, err
 	})
 }
@@ -141,14 +141,14 @@ func (a *accountRow) bookDifference(
 		if sign < 0 {
 			change = change.Neg()
 		}
-		e.Postings = append(e.Postings, inCrypto(accountWallet, a.ID, change), inCrypto(against, "", change.Neg()))
+		e.Postings = append(e.Postings, inCrypto(ledgerWallet, a.ID, change), inCrypto(against, "", change.Neg()))
 	}
 	return e.book(ctx, tx)
 }
 
-// noteShortage remembers the balances that were compared and the height of a first shortage. It freezes the
+// recordShortage remembers the balances that were compared and the height of a first shortage. It freezes the
 // account when something is missing for good.
-func (a *accountRow) noteShortage(
+func (a *accountRow) recordShortage(
 	ctx context.Context, tx pgx.Tx, now treasury.AccountSnapshot, latest, final comparison,
 ) (why string, err error) {
 	missing := final.short
@@ -184,13 +184,13 @@ func sentence(amounts money.Purse) string {
 	return strings.Join(words, " and ")
 }
 
-// NoteOutflows compares the outflows of an account, from its next block on, with its transfers. An
+// BookOutflows compares the outflows of an account, from its next block on, with its transfers. An
 // outflow that no transfer explains is booked to suspense and freezes the account. It returns the
-// reason, "" when there is none. It does nothing when another process has noted these blocks.
-func (s *Treasury) NoteOutflows(
+// reason, "" when there is none. It does nothing when another process has booked these blocks.
+func (s *Treasury) BookOutflows(
 	ctx context.Context, accountID string, from uint64, out treasury.Outflows,
 ) (why string, err error) {
-	return inTreasury(ctx, s, "note outflows", accountID, func(tx pgx.Tx, a accountRow) (why string, err error) {
+	return inTreasury(ctx, s, "book outflows", accountID, func(tx pgx.Tx, a accountRow) (why string, err error) {
 		if a.NextBlock != from || out.Next <= from {
 			return why, nil
 		}
@@ -208,7 +208,7 @@ func (s *Treasury) NoteOutflows(
 				return why, err
 			}
 		}
-		if err := a.bookDifference(ctx, tx, entryOutflow, accountSuspense, money.PurseOf(taken...), -1); err != nil {
+		if err := a.bookDifference(ctx, tx, entryOutflow, ledgerSuspense, money.PurseOf(taken...), -1); err != nil {
 			return why, err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET next_block = $2 WHERE id = $1`, a.ID, out.Next)

@@ -15,7 +15,7 @@ import (
 // decision: it starts the deliveries and the payout. Other coroutines decide:
 //   - the handlers take the messages that the table in package checkout accepts;
 //   - endInTime expires the session;
-//   - follow settles the payment in flight, which may take longer than ExpiresAt.
+//   - followPayment decides the payment in flight, which may take longer than ExpiresAt.
 //
 // When an operator cancels the workflow, the session expires. Source: api/interface.md, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (contract.CheckoutSessionResult, error) {
@@ -34,16 +34,16 @@ func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (co
 
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // decisions are carried out even after a cancel
 	for {
-		wake := func() bool { return len(s.settled) > 0 || s.phase().Final() }
+		wake := func() bool { return len(s.followUps) > 0 || s.phase().Final() }
 		if err := workflow.Await(ctx, wake); err != nil {
 			return contract.CheckoutSessionResult{}, err
 		}
-		if len(s.settled) == 0 {
+		if len(s.followUps) == 0 {
 			return s.close(ctx)
 		}
 
-		next := s.settled[0]
-		s.settled = s.settled[1:]
+		next := s.followUps[0]
+		s.followUps = s.followUps[1:]
 		if err := s.carryOut(ctx, next); err != nil {
 			return contract.CheckoutSessionResult{}, err
 		}
@@ -52,15 +52,15 @@ func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (co
 
 // session is the state of one run. phase derives the phase from it.
 type session struct {
-	in       contract.CheckoutSessionInput
-	log      log.Logger
-	status   checkout.Status
-	orphaned bool                              // PostgreSQL has no row: the creation was rolled back
-	payment  *payment                          // the payment in flight, or nil
-	decided  map[string]contract.PaymentResult // by transaction id
-	settled  []activities.Settlement           // decisions still to carry out, oldest first
-	due      due
-	endNow   bool // an expire message was accepted
+	in        contract.CheckoutSessionInput
+	log       log.Logger
+	status    checkout.Status
+	orphaned  bool                              // PostgreSQL has no row: the creation was rolled back
+	payment   *payment                          // the payment in flight, or nil
+	decided   map[string]contract.PaymentResult // by transaction id
+	followUps []activities.FollowUp             // decisions still to carry out, oldest first
+	due       due
+	endNow    bool // an expire message was accepted
 }
 
 // due says whether the session's time is over, and why.
@@ -160,7 +160,7 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 
 // carryOut starts the deliveries of a decision and sends its payout, all in the workflow task that decided: another
 // task would cost Temporal three state transitions.
-func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement) error {
+func (s *session) carryOut(ctx workflow.Context, decision activities.FollowUp) error {
 	started := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
 	if decision.PayoutID != "" {
 		started = append(started, sendPayout(ctx, s.in.Owner.Ref(decision.PayoutID))...)

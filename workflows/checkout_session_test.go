@@ -221,9 +221,9 @@ func TestCheckoutSession_ThreeDSecure(t *testing.T) {
 		want    checkout.Status
 		failure string
 	}{
-		"passed":                        {decide(checkout.OutcomeSucceeded, ""), false, checkout.StatusCompleted, ""},
-		"passed, by a signal":           {decide(checkout.OutcomeSucceeded, ""), true, checkout.StatusCompleted, ""},
-		"failed":                        {decide(checkout.OutcomeFailed, checkout.FailureThreeDSFailed), false, checkout.StatusExpired, "three_ds_failed"},
+		"passed":                        {bankDecides(checkout.OutcomeSucceeded, ""), false, checkout.StatusCompleted, ""},
+		"passed, by a signal":           {bankDecides(checkout.OutcomeSucceeded, ""), true, checkout.StatusCompleted, ""},
+		"failed":                        {bankDecides(checkout.OutcomeFailed, checkout.FailureThreeDSFailed), false, checkout.StatusExpired, "three_ds_failed"},
 		"a signal alone moves no money": {func(*world, string) {}, true, checkout.StatusExpired, "three_ds_abandoned"},
 		"abandoned":                     {nil, false, checkout.StatusExpired, "three_ds_abandoned"},
 	} {
@@ -260,7 +260,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 		failure string // "": it was paid; else the customer pays again
 	}{
 		"paid":                         {cardSucceeds, nil, ""},
-		"confirmed before the new run": {card3DS, decide(checkout.OutcomeSucceeded, ""), ""},
+		"confirmed before the new run": {card3DS, bankDecides(checkout.OutcomeSucceeded, ""), ""},
 		"declined":                     {cardDeclined, nil, "card_declined"},
 		"abandoned":                    {card3DS, nil, "three_ds_abandoned"},
 		"never told to the network":    {"", nil, "processing_error"},
@@ -304,7 +304,7 @@ func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 	require.Equal(t, "1.08", rate)
 }
 
-func decide(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(*world, string) {
+func bankDecides(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(*world, string) {
 	return func(w *world, transactionID string) {
 		_, err := w.Sandbox.DecideSandboxCharge(context.Background(), transactionID, outcome, failure)
 		require.NoError(w.t, err)
@@ -316,7 +316,7 @@ func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
 	id := w.payment(w.s.ID, cardSlow)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	w.env.RegisterDelayedCallback(func() {
-		decide(checkout.OutcomeSucceeded, "")(w.world, id)
+		bankDecides(checkout.OutcomeSucceeded, "")(w.world, id)
 		for range 5 {
 			w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
 		}
@@ -346,7 +346,7 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 				}, 2*time.Minute+time.Duration(i)*c.apart)
 			}
 			last := update(w.env, 5*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
-			require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status, "the payment's deadline settles it")
+			require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status, "the payment's deadline decides it")
 			require.LessOrEqual(t, asked, c.most+1)
 			require.Equal(t, c.most < 20, last.accepted, "what changes nothing is refused before it leaves a trace")
 		})
@@ -374,7 +374,7 @@ func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
 	id := w.payment(w.s.ID, card3DS)
 	update(w.env, time.Hour-time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
 	refused := update(w.env, time.Hour-time.Second, contract.UpdateExpire, "e")
-	w.env.RegisterDelayedCallback(func() { decide(checkout.OutcomeSucceeded, "")(w.world, id) }, time.Hour+time.Minute)
+	w.env.RegisterDelayedCallback(func() { bankDecides(checkout.OutcomeSucceeded, "")(w.world, id) }, time.Hour+time.Minute)
 	update(w.env, time.Hour+2*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
 	require.Equal(t, contract.ErrTypePaymentInFlight, errType(refused.err))
@@ -407,7 +407,7 @@ func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
 			advanced := update(w.env, 2*time.Minute, contract.UpdateAdvance, "a")
 			w.env.RegisterDelayedCallback(func() {
 				require.True(t, advanced.done, "nobody waits for the customer's bank")
-				decide(tc.outcome, tc.failure)(w.world, id)
+				bankDecides(tc.outcome, tc.failure)(w.world, id)
 			}, 3*time.Minute)
 			update(w.env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
 			require.Equal(t, tc.want, runSession(t, w.env, w.in).Status)

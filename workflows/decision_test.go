@@ -87,10 +87,10 @@ func finishing(first func(*world, activities.PaymentInput) error) func(*testsuit
 	return func(env *testsuite.TestWorkflowEnvironment, w *world) {
 		times := 0
 		env.OnActivity(w.payments.FinishPayment, mock.Anything, mock.Anything).Return(
-			func(ctx context.Context, in activities.PaymentInput) (activities.Settlement, error) {
+			func(ctx context.Context, in activities.PaymentInput) (activities.FollowUp, error) {
 				if times++; times == 1 {
 					if err := first(w, in); err != nil {
-						return activities.Settlement{}, err
+						return activities.FollowUp{}, err
 					}
 				}
 				return w.payments.FinishPayment(ctx, in)

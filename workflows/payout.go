@@ -17,13 +17,13 @@ import (
 func sendPayout(ctx workflow.Context, in checkout.Ref) []workflow.ChildWorkflowFuture {
 	if !in.Mode.Live() {
 		var (
-			a       *activities.Payments
-			settled activities.Settlement
+			a    *activities.Payments
+			next activities.FollowUp
 		)
 		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-		err := workflow.ExecuteLocalActivity(options, a.SendSandboxPayout, in).Get(ctx, &settled)
+		err := workflow.ExecuteLocalActivity(options, a.SendSandboxPayout, in).Get(ctx, &next)
 		if err == nil {
-			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
+			return startDeliveries(ctx, in.Owner, next.EventType, next.Deliveries)
 		}
 	}
 	child := workflow.WithChildOptions(ctx, payoutOptions(in.Owner, in.ID))
@@ -68,12 +68,12 @@ func Payout(ctx workflow.Context, in checkout.Ref) (contract.PayoutResult, error
 		return contract.PayoutResult{Held: sent.Held}, nil
 	}
 
-	var settled activities.Settlement
+	var next activities.FollowUp
 	finish := activities.FinishPayoutInput{Ref: in, Failure: sent.Failure, Generation: sent.Generation}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
-		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
+		a.FinishPayout, finish).Get(ctx, &next); err != nil {
 		return contract.PayoutResult{}, err
 	}
 	return contract.PayoutResult{Failure: sent.Failure},
-		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
+		awaitStarts(ctx, startDeliveries(ctx, in.Owner, next.EventType, next.Deliveries))
 }

@@ -95,7 +95,7 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	account, err := w.Treasury.OpenTreasury(t.Context(), checkout.ModeLive,
 		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{})
 	require.NoError(t, err)
-	require.NoError(t, w.Treasury.NoteCompared(t.Context(), account.ID, treasury.AccountSnapshot{}))
+	require.NoError(t, w.Treasury.RecordComparison(t.Context(), account.ID, treasury.AccountSnapshot{}))
 	got, _ := w.runPayout(w.livePayout(), &awayTreasury{before: func(ref checkout.Ref) {
 		_, err := w.Books.RefundPayout(context.Background(), ref)
 		require.NoError(t, err)

@@ -91,7 +91,7 @@ func (s *session) refusal(answer checkout.Answer) error {
 	return temporal.NewApplicationErrorWithOptions("session is "+string(status), string(answer), options)
 }
 
-// accept notes the wish of a message in the state; endInTime and follow act on it. If the
+// accept notes the wish of a message in the state; endInTime and followPayment act on it. If the
 // message is refused, accept returns the error of refuses.
 func (s *session) accept(m checkout.Message, transactionID string) error {
 	if err := s.refuses(m, transactionID); err != nil {

@@ -53,7 +53,7 @@ func TestCheckoutSession_ThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 	asked := 0
 	before(w.env, w.payments.ConfirmPayment, func(context.Context) {
 		if asked++; asked == 2 {
-			decide(checkout.OutcomeSucceeded, "")(w.world, id)
+			bankDecides(checkout.OutcomeSucceeded, "")(w.world, id)
 		}
 	}).After(10 * time.Second)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})

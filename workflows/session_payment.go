@@ -25,7 +25,7 @@ type payment struct {
 }
 
 // maxQuestions limits the questions that messages can cause about one payment. After that, the
-// payment's deadline settles it.
+// payment's deadline decides it.
 const maxQuestions = 20
 
 // question is one kind of question to the card network.
@@ -40,8 +40,8 @@ const (
 // chargeCard charges the card. The session does not expire until the payment is decided.
 func (s *session) chargeCard(ctx workflow.Context, p *payment) (contract.PaymentResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel must not interrupt a payment
-	s.ask(ctx, p, charge)
-	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) { s.follow(ctx, p) })
+	s.putQuestion(ctx, p, charge)
+	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) { s.followPayment(ctx, p) })
 	return p.result, p.err
 }
 
@@ -52,17 +52,17 @@ func (s *session) adopt(ctx workflow.Context, transactionID string, first questi
 	s.payment = p
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel must not interrupt a payment
 	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) {
-		s.ask(ctx, p, first)
-		s.follow(ctx, p)
+		s.putQuestion(ctx, p, first)
+		s.followPayment(ctx, p)
 	})
 }
 
-// follow asks about a payment until it is decided. It asks when a message wants an answer. Each
+// followPayment asks about a payment until it is decided. It asks when a message wants an answer. Each
 // time ActionTimeout passes without a decision, it asks the network to give the payment up.
-func (s *session) follow(ctx workflow.Context, p *payment) {
+func (s *session) followPayment(ctx workflow.Context, p *payment) {
 	watching, stop := workflow.WithCancel(ctx)
 	defer stop()
-	s.watch(watching, p)
+	s.watchPayment(watching, p)
 
 	var deadline workflow.Future
 	options := workflow.TimerOptions{Summary: "gives the payment up"}
@@ -80,13 +80,13 @@ func (s *session) follow(ctx workflow.Context, p *payment) {
 		if deadline.IsReady() {
 			next, deadline = giveUp, nil
 		}
-		s.ask(ctx, p, next)
+		s.putQuestion(ctx, p, next)
 	}
 }
 
-// watch asks about a payment as soon as the card network has something to say. Nothing tells the
+// watchPayment asks about a payment as soon as the card network has something to say. Nothing tells the
 // service that a bank has agreed, and the customer may have closed the window. The sandbox tells.
-func (s *session) watch(ctx workflow.Context, p *payment) {
+func (s *session) watchPayment(ctx workflow.Context, p *payment) {
 	if !p.watch && p.err == nil { // without an answer it is not known
 		return
 	}
@@ -119,12 +119,12 @@ func (s *session) nextAnswer(ctx workflow.Context, p *payment) (contract.Payment
 	return p.result, p.err
 }
 
-// ask asks the card network one question and applies the answer. A payment leaves the state "in
+// putQuestion asks the card network one question and applies the answer. A payment leaves the state "in
 // flight" when it is decided, or when nothing was charged.
-func (s *session) ask(ctx workflow.Context, p *payment, q question) {
+func (s *session) putQuestion(ctx workflow.Context, p *payment, q question) {
 	p.wanted = false
 	p.asked++
-	p.result, p.err = s.decide(ctx, p, q)
+	p.result, p.err = s.decidePayment(ctx, p, q)
 	p.answered = p.asked
 
 	var other string
@@ -154,9 +154,9 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 	}
 }
 
-// decide asks the question. If the answer is final, decide writes it. If PostgreSQL lost the
-// answer (ErrTypePaymentUndecided), decide asks again with giveUp.
-func (s *session) decide(ctx workflow.Context, p *payment, q question) (contract.PaymentResult, error) {
+// decidePayment asks the question. If the answer is final, decidePayment writes it. If PostgreSQL lost the
+// answer (ErrTypePaymentUndecided), decidePayment asks again with giveUp.
+func (s *session) decidePayment(ctx workflow.Context, p *payment, q question) (contract.PaymentResult, error) {
 	for {
 		answer, err := s.askNetwork(ctx, p, q)
 		p.watch = p.watch || answer.Watch
@@ -210,7 +210,7 @@ func (s *session) finishPayment(
 ) (contract.PaymentResult, error) {
 	var (
 		a        *activities.Payments
-		decision activities.Settlement
+		decision activities.FollowUp
 	)
 	options := workflow.WithLocalActivityOptions(ctx, decideOptions)
 	err := workflow.ExecuteLocalActivity(options, a.FinishPayment, s.paymentRef(p)).Get(ctx, &decision)
@@ -219,7 +219,7 @@ func (s *session) finishPayment(
 	}
 
 	s.payment, s.status = nil, decision.Status
-	s.settled = append(s.settled, decision)
+	s.followUps = append(s.followUps, decision)
 	got := contract.PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}
 	s.decided[p.transactionID] = got
 	if !s.status.Final() {

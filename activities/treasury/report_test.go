@@ -64,7 +64,7 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 
 	require.NoError(t, f.Store.Books.CreateRefund(ctx, books.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: books.RefundUnmatched}))
 	for _, id := range []string{"evt_1", "evt_2"} { // twice the same
-		_, err := f.Store.Books.NoteAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
+		_, err := f.Store.Books.StoreAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
 			ObjectID: "dp_1", Reference: f.paidBy(t, unknown), CreatedAt: time.Now()})
 		require.NoError(t, err)
 	}

@@ -15,12 +15,12 @@ import (
 )
 
 // report records a risk of the payout's charge, whose reference is the transaction's id.
-func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
+func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeToCheck {
 	t.Helper()
-	look := storage.ChargeLook{
+	look := storage.ChargeToCheck{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
-	require.NoError(t, errorOf(f.Store.Books.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{
+	require.NoError(t, errorOf(f.Store.Books.StoreAcquirerEvent(t.Context(), books.AcquirerEvent{
 		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
 	})))
 	return look
@@ -105,7 +105,7 @@ func TestRisk_RacesTheSignature(t *testing.T) {
 	held, signed := 0, 0
 	for range 20 {
 		ref := f.usdc(t)
-		look := storage.ChargeLook{Reference: f.read(t, ref).TransactionID}
+		look := storage.ChargeToCheck{Reference: f.read(t, ref).TransactionID}
 		var (
 			g     errgroup.Group
 			sent  treasury.TransferOutcome

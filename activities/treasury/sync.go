@@ -38,7 +38,7 @@ type AccountResult struct {
 	// Alarms are sentences for an operator.
 	Alarms []string `json:"alarms,omitempty"`
 	// Failed lists payouts that failed after they were signed. Their deliveries must be started.
-	Failed []storage.PayoutSettlement `json:"failed,omitempty"`
+	Failed []storage.PayoutFollowUp `json:"failed,omitempty"`
 	// Short lists the missing amounts of the account, in smallest units.
 	Short map[money.PayoutCurrency]string `json:"short,omitempty"`
 }
@@ -156,13 +156,13 @@ func (r *round) checkOutflows(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
-		why, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out)
+		why, err := r.Store.BookOutflows(ctx, r.account.ID, from, out)
 		r.reportFreeze(why)
 		if err != nil {
 			return err
 		}
 		if out.Next <= from {
-			return r.Store.NoteCompared(ctx, r.account.ID, r.now)
+			return r.Store.RecordComparison(ctx, r.account.ID, r.now)
 		}
 		from = out.Next
 	}

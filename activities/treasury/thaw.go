@@ -119,7 +119,7 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 		if err != nil {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
-		if _, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out); err != nil || out.Next <= from {
+		if _, err := r.Store.BookOutflows(ctx, r.account.ID, from, out); err != nil || out.Next <= from {
 			return err
 		}
 		from = out.Next

@@ -119,7 +119,7 @@ func (n Reports) Note(ctx context.Context, event books.AcquirerEvent) (fresh boo
 			"id", strconv.QuoteToASCII(event.ID[:min(len(event.ID), 64)]))
 		return false, nil
 	}
-	if fresh, err = n.Books.NoteAcquirerEvent(ctx, event); fresh { // redelivered events cause one request
+	if fresh, err = n.Books.StoreAcquirerEvent(ctx, event); fresh { // redelivered events cause one request
 		n.hurry(ctx, event)
 	}
 	return fresh, err

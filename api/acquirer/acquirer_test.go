@@ -107,7 +107,7 @@ func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
 	}
 	require.Equal(t, []string{d.session.ID + " " + d.payment}, d.told, "three times the same report asks once")
 	require.Empty(t, d.booked, "nothing is at risk")
-	fresh, err := d.store.Books.NoteAcquirerEvent(t.Context(), books.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
+	fresh, err := d.store.Books.StoreAcquirerEvent(t.Context(), books.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
 	require.NoError(t, err)
 	require.False(t, fresh, "it is stored")
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // ChangeMerchant changes settings, or the payout addresses of a mode, and starts the workflows that inform the
-// merchant's registrations. It sets c.By. Errors: those of storage.Accounts.ChangeMerchant.
+// merchant's registrations. It sets c.By. Errors: those of storage.Keyless.ChangeMerchant.
 func (a Actions) ChangeMerchant(
 	ctx context.Context, c storage.MerchantChange, by By,
 ) (storage.MerchantChanged, error) {

@@ -51,7 +51,7 @@ func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
 	}
 	require.Equal(t, 1, failures(), "of the account that would have been signed in to")
 	require.Equal(t, d.merchant, value[string](d, `SELECT merchant_id FROM audit_entry WHERE action = 'member.sign_in_failed'`))
-	require.NoError(t, d.store.People.NoteFailedSignIn(t.Context(), ann.ID, "192.0.2.7"))
+	require.NoError(t, d.store.People.LogFailedSignIn(t.Context(), ann.ID, "192.0.2.7"))
 	require.Equal(t, 2, failures(), "another address is another entry")
 	d.exec(`DELETE FROM audit_entry WHERE action = 'member.sign_in_failed'`)
 	b.post("/signin", "email", "ann@shop.example", "password", "wrong", "merchant", d.other)

@@ -50,7 +50,7 @@ func (d *desk) beginPayment(s checkout.Session) (id string) {
 var visa = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2040, Country: "US", ThreeDSecure: true}
 
 // pay brings a payment to its end; "" succeeds.
-func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string, settled storage.Settlement) {
+func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string, settled storage.FollowUp) {
 	d.t.Helper()
 	id = d.beginPayment(s)
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: visa}

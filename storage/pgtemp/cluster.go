@@ -18,9 +18,9 @@ const superuser = "postgres"
 
 // A cluster is the data directory of a server, with its password.
 type cluster struct {
-	dir     string // the directory of data, password and postgres.log
-	binDir  string
-	account account
+	dir    string // the directory of data, password and postgres.log
+	binDir string
+	user   osUser
 }
 
 func (c cluster) data() string     { return filepath.Join(c.dir, "data") }
@@ -35,12 +35,12 @@ func (c cluster) storedPassword() (string, error) {
 	return strings.TrimSpace(string(stored)), nil
 }
 
-// command prepares a program of PostgreSQL to run as the cluster's account.
+// command prepares a program of PostgreSQL to run as the cluster's user.
 func (c cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(c.binDir, name), args...)
 	cmd.Dir = c.dir
 	cmd.Env = environment()
-	c.account.apply(cmd)
+	c.user.apply(cmd)
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func (c cluster) create(ctx context.Context, o Options) (password string, err er
 	if err := os.WriteFile(c.password(), []byte(password+"\n"), 0o600); err != nil {
 		return "", err
 	}
-	if err := c.account.own(c.dir); err != nil {
+	if err := c.user.own(c.dir); err != nil {
 		return "", err
 	}
 	if err := c.initialize(ctx, unfinished, o); err != nil {

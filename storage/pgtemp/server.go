@@ -85,13 +85,13 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 		}
 	}
 
-	account, err := accountFor(o.Dir, o.BinDir)
+	user, err := userFor(o.Dir, o.BinDir)
 	if err != nil {
 		return nil, err
 	}
 
 	if o.Dir == "" {
-		o.Dir, err = newThrowawayDir(account)
+		o.Dir, err = newThrowawayDir(user)
 	} else if o.Dir, err = filepath.Abs(o.Dir); err == nil {
 		err = os.MkdirAll(o.Dir, 0o700)
 	}
@@ -105,7 +105,7 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 
 	s := &Server{
-		cluster:   cluster{dir: o.Dir, binDir: o.BinDir, account: account},
+		cluster:   cluster{dir: o.Dir, binDir: o.BinDir, user: user},
 		throwaway: o.Throwaway,
 		lock:      lock,
 	}
@@ -246,7 +246,7 @@ func (s *Server) Port() int { return s.port }
 func (s *Server) PID() int { return s.process.PID() }
 
 // RunAsServer makes cmd run as the server's user, which is never root. Use it before cmd starts.
-func (s *Server) RunAsServer(cmd *exec.Cmd) { s.cluster.account.apply(cmd) }
+func (s *Server) RunAsServer(cmd *exec.Cmd) { s.cluster.user.apply(cmd) }
 
 // Done returns a channel that is closed when the postmaster has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.process.Done() }

@@ -65,7 +65,7 @@ func (t Template) cluster(ctx context.Context, binDir string) (cluster, error) {
 	return c, t.makeIn(ctx, c)
 }
 
-// makeIn makes the template. The account of the server may have no access to the user's cache, so the server runs
+// makeIn makes the template. The server's user may have no access to the user's cache, so the server runs
 // in a temporary directory.
 func (t Template) makeIn(ctx context.Context, c cluster) error {
 	dir, err := os.MkdirTemp("", "pgtemplate-")

@@ -11,7 +11,7 @@ const throwawayPattern = "pgtemp-*"
 
 // newThrowawayDir makes the directory of a throwaway server. It removes the directories of ended
 // processes: a test process cannot run code after its last test to remove its own.
-func newThrowawayDir(a account) (string, error) {
+func newThrowawayDir(u osUser) (string, error) {
 	for _, base := range []string{memory, os.TempDir()} {
 		removeStale(base)
 	}
@@ -22,7 +22,7 @@ func newThrowawayDir(a account) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, a.own(dir)
+	return dir, u.own(dir)
 }
 
 // memory is where Linux keeps files in memory, and enough is the free space in bytes that a throwaway server may want

@@ -70,16 +70,16 @@ func Begin(
 // Finish notes the card network's answer to a payment and decides the payment.
 func Finish(
 	tb testing.TB, store *storage.Store, session checkout.Ref, id string, result checkout.ChargeResult,
-) storage.Settlement {
+) storage.FollowUp {
 	tb.Helper()
 	if _, _, err := store.Sessions.RecordCharge(tb.Context(), session, id, result); err != nil {
 		tb.Fatalf("record charge: %v", err)
 	}
-	settled, err := store.Sessions.FinishPayment(tb.Context(), session, id)
+	followUp, err := store.Sessions.FinishPayment(tb.Context(), session, id)
 	if err != nil {
 		tb.Fatalf("finish payment: %v", err)
 	}
-	return settled
+	return followUp
 }
 
 // Revert stores that the network reverted a transfer of a payout to its merchant's present address.

@@ -89,7 +89,7 @@ var phaseAnswers = map[Phase]map[Message]Answer{
 // completeAnswers are the answers to complete that are the same in every phase.
 var completeAnswers = map[About]Answer{
 	AboutInFlight:    take, // the card network is asked
-	AboutAskedEnough: busy, // the payment's deadline settles it
+	AboutAskedEnough: busy, // the payment's deadline decides it
 	AboutDecided:     take, // the decision is the answer
 }
 

@@ -40,7 +40,7 @@ const (
 	StepEarly  Step = "early"  // the next attempt is not due yet
 	StepAgain  Step = "again"  // an operator reset the activity: begin a new run of the log
 	StepBusy   Step = "busy"   // the endpoint has as many attempts under way, or a second, as its merchant allows
-	StepGone   Step = "gone"   // the delivery has ended, or its endpoint was deleted
+	StepEnd    Step = "end"    // the delivery has ended, or its endpoint was deleted
 )
 
 // Decision is a Step and its values.
@@ -60,7 +60,7 @@ func (s DeliverySnapshot) Decide(t Turn) Decision {
 	newRun := s.RunID != t.RunID
 	switch {
 	case s.Deleted, !newRun && s.Status != DeliveryPending:
-		return Decision{Step: StepGone}
+		return Decision{Step: StepEnd}
 	case newRun && s.Held:
 		return Decision{Step: StepPark, NewRun: true}
 	case newRun:

@@ -51,12 +51,12 @@ func TestDecide(t *testing.T) {
 		turn  webhook.Turn
 		want  webhook.Decision
 	}{
-		{1, "the endpoint was deleted", made(1, 1, deleted), turn(0, 2), webhook.Decision{Step: webhook.StepGone}},
-		{1, "the endpoint was deleted before a replay", made(6, 6, deleted, by("b"), is(webhook.DeliveryFailed)), local, webhook.Decision{Step: webhook.StepGone}},
-		{1, "the endpoint was deleted while on hold", made(1, 1, deleted, held), turn(0, 2), webhook.Decision{Step: webhook.StepGone}},
+		{1, "the endpoint was deleted", made(1, 1, deleted), turn(0, 2), webhook.Decision{Step: webhook.StepEnd}},
+		{1, "the endpoint was deleted before a replay", made(6, 6, deleted, by("b"), is(webhook.DeliveryFailed)), local, webhook.Decision{Step: webhook.StepEnd}},
+		{1, "the endpoint was deleted while on hold", made(1, 1, deleted, held), turn(0, 2), webhook.Decision{Step: webhook.StepEnd}},
 
-		{2, "this run delivered it, and its report was lost", made(2, 2, is(webhook.DeliveryDelivered)), turn(0, 3), webhook.Decision{Step: webhook.StepGone}},
-		{2, "it was canceled", made(2, 2, is(webhook.DeliveryCanceled), held), turn(0, 3), webhook.Decision{Step: webhook.StepGone}},
+		{2, "this run delivered it, and its report was lost", made(2, 2, is(webhook.DeliveryDelivered)), turn(0, 3), webhook.Decision{Step: webhook.StepEnd}},
+		{2, "it was canceled", made(2, 2, is(webhook.DeliveryCanceled), held), turn(0, 3), webhook.Decision{Step: webhook.StepEnd}},
 
 		{3, "the first run, on hold", made(0, 0, by(""), held), local, webhook.Decision{Step: webhook.StepPark, NewRun: true}},
 		{3, "a replay, on hold", made(6, 6, by("b"), is(webhook.DeliveryFailed), held), local, webhook.Decision{Step: webhook.StepPark, NewRun: true}},

@@ -72,7 +72,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 		if len(tried) > 0 {
 			probably = tried[0].ID
 		}
-		if err := s.People.NoteFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
+		if err := s.People.LogFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
 			return err
 		}
 		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)

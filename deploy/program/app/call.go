@@ -89,28 +89,28 @@ func (c *call) checkEmail(flag string) error {
 	return nil
 }
 
-// An accountsCall is a call of a command that has PostgreSQL, but neither Temporal nor the master keys.
-type accountsCall struct {
+// A keylessCall is a call of a command that has PostgreSQL, but neither Temporal nor the master keys.
+type keylessCall struct {
 	*call
-	*storage.Accounts
+	*storage.Keyless
 
 	settings config.Stores
 }
 
-// withAccounts returns the work of such a command.
-func withAccounts(act func(accountsCall, context.Context) (result, error)) work {
+// withKeyless returns the work of such a command.
+func withKeyless(act func(keylessCall, context.Context) (result, error)) work {
 	return func(c *call, ctx context.Context) (result, error) {
 		settings, err := config.LoadStores(c.environment)
 		if err != nil {
 			return nil, configurationError(err)
 		}
 		options := storage.Options{URL: settings.DatabaseURL, Pooled: settings.Pooler.Kind != ""}
-		accounts, err := storage.OpenAccounts(ctx, options)
+		keyless, err := storage.OpenKeyless(ctx, options)
 		if err != nil {
 			return nil, err
 		}
-		defer accounts.Close()
-		return act(accountsCall{c, accounts, settings}, ctx)
+		defer keyless.Close()
+		return act(keylessCall{c, keyless, settings}, ctx)
 	}
 }
 

@@ -33,11 +33,11 @@ URLs are shown without their query, which often holds a secret.`,
 			}
 			return nil
 		},
-		run: withAccounts(accountsCall.failedDeliveries),
+		run: withKeyless(keylessCall.failedDeliveries),
 	}},
 }
 
-func (c accountsCall) failedDeliveries(ctx context.Context) (result, error) {
+func (c keylessCall) failedDeliveries(ctx context.Context) (result, error) {
 	failed, err := c.Webhooks.FailedDeliveries(ctx, c.number("limit"))
 	list := newTable(
 		"id:ID", "merchant_id:MERCHANT", "mode:MODE", "event_type:EVENT", "host", "url:URL", "runs:RUNS", "failed_at:FAILED",

@@ -42,7 +42,7 @@ of which write includes read.`,
 				_, err := c.newKey()
 				return err
 			},
-			run: withAccounts(func(c accountsCall, ctx context.Context) (result, error) {
+			run: withKeyless(func(c keylessCall, ctx context.Context) (result, error) {
 				key, err := c.newKey()
 				if err != nil {
 					return nil, err
@@ -57,14 +57,14 @@ of which write includes read.`,
 last use.`,
 			args:   idAnd(checkout.PrefixMerchant, listsMerchants),
 			asJSON: true,
-			run:    withAccounts(accountsCall.listKeys),
+			run:    withKeyless(keylessCall.listKeys),
 		},
 		{
 			use:   "revoke key_…",
 			short: "Revoke a key",
 			long:  `Revokes a key: every later request with it fails, immediately and everywhere. The command is idempotent.`,
 			args:  idAnd(checkout.PrefixAPIKey, "checkout key list"),
-			run:   withAccounts(accountsCall.revokeKey),
+			run:   withKeyless(keylessCall.revokeKey),
 		},
 	},
 }
@@ -90,9 +90,9 @@ func (c *call) newKey() (k merchant.APIKey, err error) {
 }
 
 // createKey makes a key and shows it. The key cannot be shown again.
-func (c accountsCall) createKey(ctx context.Context, k merchant.APIKey) (result, error) {
+func (c keylessCall) createKey(ctx context.Context, k merchant.APIKey) (result, error) {
 	key := merchant.NewAPIKey(k.Mode)
-	if err := action.CreateKey(ctx, c.Accounts.Merchants, k, key, action.Operator); err != nil {
+	if err := action.CreateKey(ctx, c.Keyless.Merchants, k, key, action.Operator); err != nil {
 		return nil, noMerchant(err, k.MerchantID)
 	}
 	return result{
@@ -102,7 +102,7 @@ func (c accountsCall) createKey(ctx context.Context, k merchant.APIKey) (result,
 	}, nil
 }
 
-func (c accountsCall) listKeys(ctx context.Context) (result, error) {
+func (c keylessCall) listKeys(ctx context.Context) (result, error) {
 	if _, err := c.Merchants.Merchant(ctx, c.args[0]); err != nil {
 		return nil, noMerchant(err, c.args[0])
 	}
@@ -117,10 +117,10 @@ func (c accountsCall) listKeys(ctx context.Context) (result, error) {
 	return resultOf(err, list)
 }
 
-func (c accountsCall) revokeKey(ctx context.Context) (result, error) {
+func (c keylessCall) revokeKey(ctx context.Context) (result, error) {
 	k, err := c.Merchants.APIKey(ctx, c.args[0])
 	if err == nil {
-		err = action.RevokeKey(ctx, c.Accounts.Merchants, k.Ref, action.Operator)
+		err = action.RevokeKey(ctx, c.Keyless.Merchants, k.Ref, action.Operator)
 	}
 	err = explain(err, checkout.ErrNotFound, "there is no key %s", c.args[0])
 	if k.RevokedAt != nil {

@@ -36,14 +36,14 @@ invitation. Verify who gets it: accepting it proves that the address is theirs.`
 		}
 		return nil
 	},
-	run: withAccounts(func(c accountsCall, ctx context.Context) (result, error) {
+	run: withKeyless(func(c keylessCall, ctx context.Context) (result, error) {
 		role := merchant.Role(c.text("role"))
 		return c.invite(ctx, merchant.Member{MerchantID: c.args[0], Email: c.text("email"), Role: role})
 	}),
 }
 
 // invite invites m and shows the link. It sets the ID of m.
-func (c accountsCall) invite(ctx context.Context, m merchant.Member) (result, error) {
+func (c keylessCall) invite(ctx context.Context, m merchant.Member) (result, error) {
 	m.ID = checkout.NewID(checkout.PrefixMember)
 	token, err := c.People.Invite(ctx, m, action.Operator.Actor)
 	err = explain(err, checkout.ErrNotFound, "there is no such merchant; %s shows them", listsMerchants)
@@ -63,10 +63,10 @@ gets an e-mail.`,
 	args:    idAnd(checkout.PrefixMerchant, listsMerchants),
 	flags:   func(f *pflag.FlagSet) { f.String("email", "", "the person's e-mail `address`") },
 	check:   func(c *call) error { return c.checkEmail("email") },
-	run:     withAccounts(accountsCall.resetFactor),
+	run:     withKeyless(keylessCall.resetFactor),
 }
 
-func (c accountsCall) resetFactor(ctx context.Context) (result, error) {
+func (c keylessCall) resetFactor(ctx context.Context) (result, error) {
 	merchantID := c.args[0]
 	members, err := c.People.MembersByEmail(ctx, c.text("email"))
 	if err != nil {

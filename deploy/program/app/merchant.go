@@ -49,7 +49,7 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 				_, err := c.newMerchant()
 				return err
 			},
-			run: withAccounts(accountsCall.createMerchant),
+			run: withKeyless(keylessCall.createMerchant),
 		},
 		inviteCommand, resetFactorCommand,
 		{
@@ -66,7 +66,7 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 				}
 				return nil
 			},
-			run: withAccounts(accountsCall.stopAddress),
+			run: withKeyless(keylessCall.stopAddress),
 		},
 		planCommand,
 		{
@@ -74,14 +74,14 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 			short:  "List every merchant, newest first",
 			args:   words(),
 			asJSON: true,
-			run:    withAccounts(accountsCall.listMerchants),
+			run:    withKeyless(keylessCall.listMerchants),
 		},
 		{
 			use:    "show mer_…",
 			short:  "Show one merchant with its payout addresses",
 			args:   idAnd(checkout.PrefixMerchant, listsMerchants),
 			asJSON: true,
-			run:    withAccounts(accountsCall.showMerchant),
+			run:    withKeyless(keylessCall.showMerchant),
 		},
 	},
 }
@@ -173,7 +173,7 @@ func addPayout(addresses []merchant.PayoutAddress, text string) ([]merchant.Payo
 }
 
 // createMerchant also shows what was made before an error.
-func (c accountsCall) createMerchant(ctx context.Context) (got result, err error) {
+func (c keylessCall) createMerchant(ctx context.Context) (got result, err error) {
 	n, err := c.newMerchant()
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ type listedChange struct {
 	By string `json:"by"`
 }
 
-func (c accountsCall) listMerchants(ctx context.Context) (result, error) {
+func (c keylessCall) listMerchants(ctx context.Context) (result, error) {
 	merchants, err := c.Merchants.Merchants(ctx)
 	list := newTable(":ID", ":NAME", ":PLAN", ":CREATED")
 	for _, m := range merchants {
@@ -242,7 +242,7 @@ func (c accountsCall) listMerchants(ctx context.Context) (result, error) {
 	return resultOf(err, data{each(merchants, listMerchant)}, list)
 }
 
-func (c accountsCall) showMerchant(ctx context.Context) (result, error) {
+func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	m, err := c.Merchants.Merchant(ctx, c.args[0])
 	if err != nil {
 		return nil, noMerchant(err, c.args[0])
@@ -284,7 +284,7 @@ func (c accountsCall) showMerchant(ctx context.Context) (result, error) {
 	}{listMerchant(m), addresses, scheduled}}, rows}, nil
 }
 
-func (c accountsCall) stopAddress(ctx context.Context) (result, error) {
+func (c keylessCall) stopAddress(ctx context.Context) (result, error) {
 	currency := money.PayoutCurrency(c.args[1])
 	live := checkout.Owner{MerchantID: c.args[0], Mode: checkout.ModeLive}
 	all, err := c.Merchants.AddressChanges(ctx, live)
@@ -296,7 +296,7 @@ func (c accountsCall) stopAddress(ctx context.Context) (result, error) {
 		return nil, fmt.Errorf("no change of the %s address of %s is scheduled", currency, live.MerchantID)
 	}
 	to := all[at].PayoutAddress
-	err = action.StopAddressChange(ctx, c.Accounts.Merchants, live, to, action.Operator)
+	err = action.StopAddressChange(ctx, c.Keyless.Merchants, live, to, action.Operator)
 	target := cmp.Or(to.Address, "no address")
 	err = explain(err, checkout.ErrNotFound,
 		"the change to %s has ended or was replaced meanwhile; see checkout merchant show %s", target, live.MerchantID)

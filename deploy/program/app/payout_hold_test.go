@@ -21,7 +21,7 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 	s := storagetest.Session(o.t, store, owner)
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "pi_1")
 	payout := owner.Ref(storagetest.Finish(o.t, store, s.Ref, id, storagetest.Succeeded).PayoutID)
-	_, err := store.Books.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []books.ChargeRisk{
+	_, err := store.Books.RecordRisks(ctx, checkout.ModeLive, storage.ChargeToCheck{Reference: "pi_1"}, []books.ChargeRisk{
 		{ID: "du_1", Kind: books.RiskDispute, Status: books.RiskOpen, Amount: 1050, Currency: money.EUR},
 	})
 	require.NoError(o.t, err)

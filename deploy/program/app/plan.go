@@ -40,7 +40,7 @@ are 1 %) and optionally a fixed part such as 0.30. The fixed part is in the curr
 		_, err := c.plan()
 		return err
 	},
-	run: withAccounts(accountsCall.changePlan),
+	run: withKeyless(keylessCall.changePlan),
 }
 
 // knownPlans lists the plans with their fees.
@@ -89,12 +89,12 @@ func (c *call) plan() (p merchant.Plan, err error) {
 
 // changePlan changes a merchant's plan. The merchant.updated events are stored in the same transaction; Reconcile sends
 // them.
-func (c accountsCall) changePlan(ctx context.Context) (result, error) {
+func (c keylessCall) changePlan(ctx context.Context) (result, error) {
 	plan, err := c.plan()
 	if err != nil {
 		return nil, err
 	}
-	changed, err := action.ChangePlan(ctx, c.Accounts.Merchants, c.args[0], plan, action.Operator)
+	changed, err := action.ChangePlan(ctx, c.Keyless.Merchants, c.args[0], plan, action.Operator)
 	then := "; its webhooks get merchant.updated"
 	if !changed {
 		then = ", unchanged"

@@ -26,7 +26,7 @@ DATABASE_URL and no other setting, and it changes nothing.`,
 		_, err := parseDay(c.text("day"), time.Now())
 		return err
 	},
-	run: withAccounts(accountsCall.reportDay),
+	run: withKeyless(keylessCall.reportDay),
 }
 
 // parseDay returns the begin of a day, "" for the one before now.
@@ -44,7 +44,7 @@ func parseDay(text string, now time.Time) (time.Time, error) {
 	return day, nil
 }
 
-func (c accountsCall) reportDay(ctx context.Context) (result, error) {
+func (c keylessCall) reportDay(ctx context.Context) (result, error) {
 	day, err := parseDay(c.text("day"), time.Now())
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func schedules(cfg config.Setup) runs.Schedules {
 }
 
 func setCell(ctx context.Context, cfg config.Setup) error {
-	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: cfg.DatabaseURL, Pooled: cfg.Pooler.Kind != ""})
+	accounts, err := storage.OpenKeyless(ctx, storage.Options{URL: cfg.DatabaseURL, Pooled: cfg.Pooler.Kind != ""})
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func (c *chaos) setAddress(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: c.rig.databaseURL, MaxConns: 1})
+	accounts, err := storage.OpenKeyless(ctx, storage.Options{URL: c.rig.databaseURL, MaxConns: 1})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	// Without the setting, a process says so and stops.
 	environment, err := config.LoadStores(stack.Environment())
 	require.NoError(t, err)
-	_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: environment.DatabaseURL})
+	_, err = storage.OpenKeyless(t.Context(), storage.Options{URL: environment.DatabaseURL})
 	require.ErrorIs(t, err, pg.ErrPooler)
 	require.True(t, pg.Misconfigured(err))
 }

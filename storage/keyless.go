@@ -9,8 +9,8 @@ import (
 	"example.com/checkout/storage/pg"
 )
 
-// Accounts is the part of the database that needs no master key.
-type Accounts struct {
+// Keyless is the part of the database that needs no master key.
+type Keyless struct {
 	Merchants *Merchants
 	People    *people.Store
 	AuditLog  *AuditLog
@@ -19,17 +19,17 @@ type Accounts struct {
 	pool      *pgxpool.Pool
 }
 
-func newAccounts(pool *pgxpool.Pool) Accounts {
-	return Accounts{&Merchants{pool}, people.New(pool), &AuditLog{pool}, &Books{pool}, &WebhookReader{pool}, pool}
+func newKeyless(pool *pgxpool.Pool) Keyless {
+	return Keyless{&Merchants{pool}, people.New(pool), &AuditLog{pool}, &Books{pool}, &WebhookReader{pool}, pool}
 }
 
-const accountConns = 2 // a command runs one query at a time
+const keylessConns = 2 // a command runs one query at a time
 
-// OpenAccounts connects to the database for a command-line program, which needs no Keys. It returns
+// OpenKeyless connects to the database for a command-line program, which needs no Keys. It returns
 // ErrSchemaTooOld when the schema is missing or old: see Migrate. It returns ErrPooler and
 // ErrRoleSettings.
-func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
-	pool, err := pg.Open(ctx, opts.URL, opts.Pooled, accountConns)
+func OpenKeyless(ctx context.Context, opts Options) (*Keyless, error) {
+	pool, err := pg.Open(ctx, opts.URL, opts.Pooled, keylessConns)
 	if err != nil {
 		return nil, err
 	}
@@ -41,9 +41,9 @@ func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
 		pool.Close()
 		return nil, pg.Wrap("open database", err)
 	}
-	accounts := newAccounts(pool)
-	return &accounts, nil
+	keyless := newKeyless(pool)
+	return &keyless, nil
 }
 
 // Close closes every connection.
-func (a *Accounts) Close() { a.pool.Close() }
+func (k *Keyless) Close() { k.pool.Close() }

@@ -12,28 +12,28 @@ import (
 	"syscall"
 )
 
-// An account is the user as which PostgreSQL's programs run. They refuse to run as root.
-type account struct {
+// An osUser is the user as which PostgreSQL's programs run. They refuse to run as root.
+type osUser struct {
 	uid, gid int  // owner of the cluster's files; -1 means the user of this process
 	mapped   bool // run in a user namespace, in which root appears as an ordinary user
 }
 
-// accountFor chooses the account for the cluster in dir and the programs in binDir. An ordinary
+// userFor chooses the user for the cluster in dir and the programs in binDir. An ordinary
 // user runs them as itself. Root uses a user namespace, and the files stay root's. Where the kernel
 // or the container forbids user namespaces, root uses the system's user postgres.
-func accountFor(dir, binDir string) (account, error) {
+func userFor(dir, binDir string) (osUser, error) {
 	if os.Geteuid() != 0 {
-		return account{uid: -1, gid: -1}, nil
+		return osUser{uid: -1, gid: -1}, nil
 	}
 
-	// Only its owner can open a cluster, so an existing cluster keeps its kind of account.
+	// Only its owner can open a cluster, so an existing cluster keeps its kind of user.
 	if info, err := os.Stat(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 0 {
-			return account{uid: int(owner.Uid), gid: int(owner.Gid)}, nil
+			return osUser{uid: int(owner.Uid), gid: int(owner.Gid)}, nil
 		}
 	}
 
-	mapped := account{uid: -1, gid: -1, mapped: true}
+	mapped := osUser{uid: -1, gid: -1, mapped: true}
 	probe := exec.Command(filepath.Join(binDir, "postgres"), "--version")
 	mapped.apply(probe)
 	probeErr := probe.Run()
@@ -43,43 +43,43 @@ func accountFor(dir, binDir string) (account, error) {
 
 	system, err := user.Lookup("postgres")
 	if err != nil {
-		return account{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
+		return osUser{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
 			"there is no user postgres: run as an ordinary user", probeErr)
 	}
 
 	uid, err := strconv.Atoi(system.Uid)
 	if err != nil {
-		return account{}, fmt.Errorf("uid of user postgres: %w", err)
+		return osUser{}, fmt.Errorf("uid of user postgres: %w", err)
 	}
 
 	gid, err := strconv.Atoi(system.Gid)
 	if err != nil {
-		return account{}, fmt.Errorf("gid of user postgres: %w", err)
+		return osUser{}, fmt.Errorf("gid of user postgres: %w", err)
 	}
-	return account{uid: uid, gid: gid}, nil
+	return osUser{uid: uid, gid: gid}, nil
 }
 
-// apply makes cmd run as the account.
-func (a account) apply(cmd *exec.Cmd) {
+// apply makes cmd run as the user.
+func (u osUser) apply(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	switch {
-	case a.mapped:
+	case u.mapped:
 		const inside = 1000 // any id but 0
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Getegid(), Size: 1}}
-	case a.uid >= 0:
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
+	case u.uid >= 0:
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.gid)}
 	}
 }
 
-// own makes the account the owner of dir and its content. It returns an error when the account may
+// own makes the user the owner of dir and its content. It returns an error when the user may
 // not enter a parent of dir. Below the system's temporary directory it opens the parents instead:
 // they belong to tests.
-func (a account) own(dir string) error {
-	if a.uid < 0 {
+func (u osUser) own(dir string) error {
+	if u.uid < 0 {
 		return nil
 	}
 
@@ -87,7 +87,7 @@ func (a account) own(dir string) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, a.uid, a.gid)
+		return os.Lchown(path, u.uid, u.gid)
 	}); err != nil {
 		return fmt.Errorf("give %s to user postgres: %w", dir, err)
 	}

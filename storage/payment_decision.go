@@ -15,8 +15,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Settlement lists the runs that the workflow must start after a decision. Histories hold it.
-type Settlement struct {
+// FollowUp lists the runs that the workflow must start after a decision. Histories hold it.
+type FollowUp struct {
 	Status     checkout.Status    `json:"status,omitempty"` // of the session
 	EventType  webhook.EventType  `json:"event_type"`
 	Deliveries []webhook.Dispatch `json:"deliveries,omitempty"` // ordered by id
@@ -25,46 +25,46 @@ type Settlement struct {
 
 // FinishPayment decides the payment by the outcome that RecordCharge stored. One transaction writes
 // the transaction, the session (completed, failed, or pending for another try), the event, its
-// deliveries and the payout. A repeat changes nothing and returns the same settlement, even while
-// the first call is committing. A payment that never began is not decided, and its settlement
+// deliveries and the payout. A repeat changes nothing and returns the same follow-up, even while
+// the first call is committing. A payment that never began is not decided, and its follow-up
 // starts nothing.
 //
 // It returns checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is stored,
 // and checkout.ErrNotPending when the session ended without this payment.
 func (s *Sessions) FinishPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string,
-) (Settlement, error) {
-	got, err := s.decideUnlocked(ctx, ref, transactionID)
+) (FollowUp, error) {
+	got, err := s.decidePaymentUnlocked(ctx, ref, transactionID)
 	if !errors.Is(err, errOvertaken) {
 		return got, pg.Wrap("finish payment", err)
 	}
-	return pg.InTx(ctx, s.pool, "finish payment", func(tx pgx.Tx) (Settlement, error) {
+	return pg.InTx(ctx, s.pool, "finish payment", func(tx pgx.Tx) (FollowUp, error) {
 		p, err := lockPayment(ctx, tx, ref, transactionID)
 		if err != nil {
-			return Settlement{}, err
+			return FollowUp{}, err
 		}
 		switch p.Status {
 		case checkout.TransactionCreated:
-			return Settlement{Status: p.CurrentStatus}, nil
+			return FollowUp{Status: p.CurrentStatus}, nil
 		case checkout.TransactionProcessing:
-			return p.decideLocked(ctx, tx)
+			return p.decidePaymentLocked(ctx, tx)
 		}
-		return p.settled(ctx, tx)
+		return p.earlierFollowUp(ctx, tx)
 	})
 }
 
-// decideUnlocked reads the payment and decides it in one statement, which does nothing unless the session and the
+// decidePaymentUnlocked reads the payment and decides it in one statement, which does nothing unless the session and the
 // payment are as they were read. It returns errOvertaken then, and for what needs more than one statement: a payment
 // that is not to be decided, one that the ledger has, and one to whose merchant another payout address was announced.
-func (s *Sessions) decideUnlocked(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
+func (s *Sessions) decidePaymentUnlocked(ctx context.Context, ref checkout.Ref, transactionID string) (FollowUp, error) {
 	p, err := readPayment(ctx, s.pool, ref, transactionID, "")
 	if err != nil {
-		return Settlement{}, err
+		return FollowUp{}, err
 	}
 	if p.Status != checkout.TransactionProcessing || !p.Outcome.Final() || p.real() || p.Announced {
-		return Settlement{}, errOvertaken
+		return FollowUp{}, errOvertaken
 	}
-	return p.decide(ctx, s.pool)
+	return p.decidePayment(ctx, s.pool)
 }
 
 // payment is a transaction with the columns of its session and merchant that its decision needs.
@@ -131,15 +131,15 @@ func readPayment(
 		ref.ID, ref.MerchantID, ref.Mode, transactionID)
 }
 
-// decideLocked is decide, in a transaction that has locked the session and the payment.
-func (p *payment) decideLocked(ctx context.Context, tx pgx.Tx) (Settlement, error) {
+// decidePaymentLocked is decidePayment, in a transaction that has locked the session and the payment.
+func (p *payment) decidePaymentLocked(ctx context.Context, tx pgx.Tx) (FollowUp, error) {
 	if p.Outcome != checkout.OutcomeSucceeded {
-		return p.decide(ctx, tx)
+		return p.decidePayment(ctx, tx)
 	}
 	if err := lockAnnounced(ctx, tx, p.Owner, p.PayoutCurrency); err != nil {
-		return Settlement{}, err
+		return FollowUp{}, err
 	}
-	got, err := p.decide(ctx, tx)
+	got, err := p.decidePayment(ctx, tx)
 	if err == nil && p.real() {
 		if err = bookCharge(ctx, tx, p.Transaction); err == nil {
 			err = bookRisks(ctx, tx, p.Transaction)
@@ -148,11 +148,11 @@ func (p *payment) decideLocked(ctx context.Context, tx pgx.Tx) (Settlement, erro
 	return got, err
 }
 
-// decide applies the outcome to the transaction, the session, the event and the payout, in one statement. It
+// decidePayment applies the outcome to the transaction, the session, the event and the payout, in one statement. It
 // returns errOvertaken when the session or the payment is another one than p; then nothing has changed.
-func (p *payment) decide(ctx context.Context, to pg.Querier) (Settlement, error) {
+func (p *payment) decidePayment(ctx context.Context, to pg.Querier) (FollowUp, error) {
 	if p.CurrentStatus != checkout.StatusPending {
-		return Settlement{}, checkout.ErrNotPending
+		return FollowUp{}, checkout.ErrNotPending
 	}
 	switch {
 	case p.Outcome == checkout.OutcomeSucceeded:
@@ -168,11 +168,11 @@ func (p *payment) decide(ctx context.Context, to pg.Querier) (Settlement, error)
 			p.AttemptsRemaining, p.SessionStatus = 0, checkout.StatusFailed
 		}
 	default:
-		return Settlement{}, checkout.ErrPaymentUndecided
+		return FollowUp{}, checkout.ErrPaymentUndecided
 	}
 
 	p.CompletedAt = &p.Now
-	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
+	got := FollowUp{Status: p.SessionStatus, EventType: p.eventType()}
 	write := p.write()
 	if p.SessionStatus == checkout.StatusCompleted {
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
@@ -241,12 +241,12 @@ func (p *payment) insertPayout(with *decision, id string) {
 	})
 }
 
-// settled reads the settlement of an earlier decide.
-func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
-	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
+// earlierFollowUp reads the follow-up of an earlier decidePayment.
+func (p *payment) earlierFollowUp(ctx context.Context, tx pgx.Tx) (FollowUp, error) {
+	got := FollowUp{Status: p.SessionStatus, EventType: p.eventType()}
 	var err error
 	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, 1); err != nil {
-		return Settlement{}, err
+		return FollowUp{}, err
 	}
 	got.PayoutID, err = pg.Value[string](ctx, tx, `
 		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
