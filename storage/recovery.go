@@ -105,16 +105,16 @@ func (s *Treasury) RecoverTransfer(
 
 // insert stores the transfer as SignTransfer does.
 func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
-	var payouts []transferPayout
-	for i, priced := range r.Payouts {
-		p, err := lockGeneration(ctx, tx, priced.Payout)
-		if err != nil {
+	payouts := pairOutputs(r.Payouts, r.Version.Outputs)
+	for i := range payouts {
+		p := &payouts[i]
+		var err error
+		if p.lockedPayout, err = lockGeneration(ctx, tx, p.priced.Payout); err != nil {
 			return err
 		}
 		if p.closed() {
 			return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
 		}
-		payouts = append(payouts, transferPayout{p, priced, r.Version.Outputs[i]})
 	}
 	batch := &pgx.Batch{}
 	queueTransfer(batch, r.TransferID, a, payouts, r.Version, r.Outflows[0].Height)

@@ -83,7 +83,7 @@ func (s *Treasury) SignTransfer(ctx context.Context, o SigningOrder) (SigningRes
 	return got, err
 }
 
-// A transferPayout is a payout of a transfer that is being stored.
+// transferPayout is a payout of a transfer that is being stored.
 type transferPayout struct {
 	lockedPayout // as it is now, under its lock
 
@@ -91,31 +91,28 @@ type transferPayout struct {
 	pays   treasury.TransferOutput
 }
 
+// pairOutputs returns the payouts of a transfer with their outputs, which are in the same order. None is locked yet.
+func pairOutputs(payouts []PricedPayout, outputs []treasury.TransferOutput) []transferPayout {
+	all := make([]transferPayout, len(payouts))
+	for i := range all {
+		all[i].priced, all[i].pays = payouts[i], outputs[i]
+	}
+	return all
+}
+
 func (o SigningOrder) decideOrder(ctx context.Context, tx pgx.Tx, a accountRow) (got SigningResult, err error) {
 	facts, err := o.accountFacts(ctx, tx, a)
 	if err != nil {
 		return got, err
 	}
-	var payouts []transferPayout
-	all := true
-	for i, priced := range o.Payouts {
-		p := transferPayout{priced: priced, pays: o.Plan.Outputs[i]}
-		if p.lockedPayout, err = lockPayout(ctx, tx, priced.Ref); err != nil {
-			return got, err
-		}
-		p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
-		if err := o.addPayoutFacts(ctx, tx, &facts, p); err != nil {
-			return got, err
-		}
-		outcome, err := o.nextStep(ctx, tx, &a, facts, p)
+	payouts, all := pairOutputs(o.Payouts, o.Plan.Outputs), true
+	for i := range payouts {
+		outcome, err := o.nextStep(ctx, tx, &a, &facts, &payouts[i])
 		if err != nil {
 			return got, err
 		}
-		if outcome.Step == treasury.SigningGo {
-			facts.add(p)
-		}
 		all = all && outcome.Step == treasury.SigningGo
-		payouts, got.Payouts = append(payouts, p), append(got.Payouts, outcome)
+		got.Payouts = append(got.Payouts, outcome)
 	}
 	if all {
 		got.Version, err = o.signTransfer(ctx, tx, a, payouts)
@@ -123,10 +120,18 @@ func (o SigningOrder) decideOrder(ctx context.Context, tx pgx.Tx, a accountRow) 
 	return got, err
 }
 
-// nextStep decides about a payout, and writes what does not let it go.
+// nextStep locks a payout and decides about it. It writes what holds the payout back, and adds the value of a payout
+// that may go to the facts about the next one.
 func (o SigningOrder) nextStep(
-	ctx context.Context, tx pgx.Tx, a *accountRow, facts batchFacts, p transferPayout,
+	ctx context.Context, tx pgx.Tx, a *accountRow, facts *batchFacts, p *transferPayout,
 ) (got SigningOutcome, err error) {
+	if p.lockedPayout, err = lockPayout(ctx, tx, p.priced.Ref); err != nil {
+		return got, err
+	}
+	p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
+	if err := o.addPayoutFacts(ctx, tx, facts, *p); err != nil {
+		return got, err
+	}
 	step, why := facts.Decide()
 	got.Step = step
 	switch step {
@@ -141,8 +146,9 @@ func (o SigningOrder) nextStep(
 		}
 	case treasury.SigningGo:
 		if p.Generation != p.priced.Generation || p.Destination != p.pays.Destination || p.Currency != o.Plan.Currency() {
-			err = fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
+			return got, fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
+		facts.add(*p)
 	}
 	return got, err
 }
