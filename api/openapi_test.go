@@ -192,7 +192,7 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	f.exec(`UPDATE api_key SET scopes = '{}' WHERE id = $1`, id)
 	broken := *f
 	// Every handler that needs a key calls the store, and so panics.
-	broken.config.Store = Store{Sessions: &storage.Sessions{}, Webhooks: &storage.Webhooks{}}
+	broken.config.Store = Store{Sessions: &storage.Sessions{}, Webhooks: &storage.WebhookSecretReader{}}
 	broken.handler = New(broken.config)
 	slow := *f
 	slow.config.Limits = Limits{}

@@ -36,7 +36,7 @@ type Store struct {
 	Payouts   *storage.PayoutReader
 	Requests  *storage.Requests
 	Sessions  *storage.Sessions
-	Webhooks  *storage.Webhooks
+	Webhooks  *storage.WebhookSecretReader
 	Actions   action.Store
 }
 
@@ -47,7 +47,7 @@ func StoreOf(s *storage.Store) Store {
 		Payouts:   s.Payouts.PayoutReader,
 		Requests:  s.Requests,
 		Sessions:  s.Sessions,
-		Webhooks:  s.Webhooks,
+		Webhooks:  s.Webhooks.WebhookSecretReader,
 		Actions:   action.StoreOf(s),
 	}
 }

@@ -355,7 +355,7 @@ func (s *Webhooks) insertUntoldSecret(
 
 // unsealDigests returns the digest of the secret. During a rotation, the digest of the
 // previous secret follows.
-func (s *Webhooks) unsealDigests(by webhookSecret) ([][]byte, error) {
+func (s *WebhookSecretReader) unsealDigests(by webhookSecret) ([][]byte, error) {
 	digest, err := s.keys.Unseal(*by.KeyID, *by.SecretOf, by.Sealed)
 	if err != nil || by.PreviousKeyID == nil {
 		return [][]byte{digest}, err

@@ -73,7 +73,10 @@ type Treasury struct {
 }
 
 // Webhooks keeps registrations and their secrets, and decides about events, deliveries, attempts and replays.
-type Webhooks struct {
+type Webhooks struct{ *WebhookSecretReader }
+
+// WebhookSecretReader is a WebhookReader that also opens the digests of secrets.
+type WebhookSecretReader struct {
 	*WebhookReader
 	keys *pg.Keyring
 }
@@ -122,7 +125,7 @@ func newStore(pool *pgxpool.Pool, opts Options) *Store {
 		Pictures:     &Pictures{pool},
 		Payouts:      &Payouts{&PayoutReader{pool}},
 		Treasury:     &Treasury{pool, semaphore.NewWeighted(half)},
-		Webhooks:     &Webhooks{&WebhookReader{pool}, opts.Keys},
+		Webhooks:     &Webhooks{&WebhookSecretReader{&WebhookReader{pool}, opts.Keys}},
 		Requests:     &Requests{pool, opts.Keys},
 		Sandbox:      &Sandbox{pool},
 		Customers:    &Customers{pool, opts.Keys},

@@ -31,7 +31,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 // that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
 // empty. Callers use them to find out which secret made a signature. The digests must not leave the
 // process.
-func (s *Webhooks) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
+func (s *WebhookSecretReader) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
 	got, err := pg.CollectBy(ctx, s.pool, s.scanWebhookKeys, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
@@ -48,7 +48,7 @@ func (s *Webhooks) WebhookKeys(ctx context.Context, owner checkout.Owner, eventI
 	return got, pg.Wrap("webhook keys", err)
 }
 
-func (s *Webhooks) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
+func (s *WebhookSecretReader) scanWebhookKeys(row pgx.CollectableRow) (WebhookKeys, error) {
 	var (
 		k  WebhookKeys
 		by = webhookSecret{SecretOf: &k.EndpointID}

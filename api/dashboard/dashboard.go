@@ -32,7 +32,7 @@ type Store struct {
 	Requests  *storage.Requests
 	Secrets   *people.Secrets
 	Sessions  *storage.SessionReader
-	Webhooks  *storage.Webhooks
+	Webhooks  *storage.WebhookSecretReader
 	Actions   action.Store
 }
 
@@ -46,7 +46,7 @@ func StoreOf(s *storage.Store) Store {
 		Requests:  s.Requests,
 		Secrets:   s.Secrets,
 		Sessions:  s.Sessions.SessionReader,
-		Webhooks:  s.Webhooks,
+		Webhooks:  s.Webhooks.WebhookSecretReader,
 		Actions:   action.StoreOf(s),
 	}
 }

@@ -245,7 +245,7 @@ func value[T any](d *desk, sql string, args ...any) T {
 }
 
 // noStore is for a server whose routes are never asked.
-var noStore = Store{Webhooks: &storage.Webhooks{}}
+var noStore = Store{Webhooks: &storage.WebhookSecretReader{}}
 
 // route is one of the dashboard's.
 type route struct{ method, path string }
