@@ -67,9 +67,7 @@ func (s *Merchants) APIKeys(ctx context.Context, merchantID string) ([]merchant.
 // RevokeAPIKey revokes a key and writes note to the audit log, with the key's label and end as the detail. Every later
 // Authenticate with the key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
 // unknown key.
-func (s *Merchants) RevokeAPIKey(
-	ctx context.Context, ref checkout.Ref, note ...merchant.AuditEntry,
-) error {
+func (s *Merchants) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "revoke api key", func(tx pgx.Tx) error {
 		detail, err := pg.Value[string](ctx, tx, `
 			UPDATE api_key SET revoked_at = now()
@@ -98,8 +96,7 @@ func (s *Merchants) RevokeAPIKey(
 	})
 }
 
-// APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
-// checkout.ErrNotFound.
+// APIKey returns the key with this id, of any merchant. Only operators may call it. It returns checkout.ErrNotFound.
 func (s *Merchants) APIKey(ctx context.Context, id string) (merchant.APIKey, error) {
 	k, err := pg.One[merchant.APIKey](ctx, s.pool, selectKey+`WHERE k.id = $1`, id)
 	return k, pg.Wrap("api key", err)
@@ -123,10 +120,9 @@ const (
 // Rates holds the request rate of a key in each mode.
 type Rates struct{ Test, Live Rate }
 
-// Authenticate finds the caller by the hash of its key and takes a token for the request. It asks
-// PostgreSQL each time, so a revoked key fails on its next request in every process. It returns
-// checkout.ErrAPIKey when the key is unknown or revoked. It does not refuse a request without a
-// token: the caller must look at Allowance.OK.
+// Authenticate finds the caller by the hash of its key and takes a token for the request. It asks PostgreSQL each time,
+// so a revoked key fails on its next request in every process. It returns checkout.ErrAPIKey when the key is unknown or
+// revoked. It does not refuse a request without a token: the caller must look at Allowance.OK.
 func (s *Merchants) Authenticate(
 	ctx context.Context, hash []byte, kind RequestKind, rates Rates,
 ) (Caller, Allowance, error) {

@@ -33,14 +33,12 @@ type AttemptDecision struct {
 	Late time.Duration
 }
 
-// BeginAttempt locks the delivery, asks webhook.DeliverySnapshot.Decide for the turn's action, and notes
-// it. With webhook.StepBegin, the attempt is noted before it is sent. The first attempt takes one statement: see
-// beginFirst.
+// BeginAttempt locks the delivery, asks webhook.DeliverySnapshot.Decide for the turn's action, and notes it. With
+// webhook.StepBegin, the attempt is noted before it is sent. The first attempt takes one statement: see beginFirst.
 //
-// A session's own address still gets its events after the registration that signed for it was
-// deleted: another secret signs, see secretEndpoints.
-// BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
-// master key that sealed the secret; then nothing has changed.
+// A session's own address still gets its events after the registration that signed for it was deleted: another secret
+// signs, see secretEndpoints. BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks
+// the master key that sealed the secret; then nothing has changed.
 func (s *Webhooks) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
 	out, err := s.beginFirst(ctx, ref, turn)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -110,8 +108,7 @@ func (s *Webhooks) beginFirst(
 	return out, err
 }
 
-// takeTurn takes two round trips: one locks and reads, one writes and commits. It writes only if
-// may accepts the step.
+// takeTurn takes two round trips: one locks and reads, one writes and commits. It writes only if may accepts the step.
 func (s *Webhooks) takeTurn(
 	ctx context.Context, ref checkout.Ref, turn webhook.Turn, may func(webhook.Step) bool,
 ) (out AttemptDecision, err error) {
@@ -331,9 +328,8 @@ func (d lockedDelivery) storeDecision(
 	return conn.SendBatch(ctx, batch).Close()
 }
 
-// insertUntoldSecret makes a secret for the session of a delivery. The merchant never sees this
-// secret, so its endpoint is marked deleted from the start, and it signs only until an enabled
-// registration can.
+// insertUntoldSecret makes a secret for the session of a delivery. The merchant never sees this secret, so its endpoint
+// is marked deleted from the start, and it signs only until an enabled registration can.
 func (s *Webhooks) insertUntoldSecret(
 	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, d lockedDelivery,
 ) (is webhookSecret, err error) {
@@ -353,8 +349,7 @@ func (s *Webhooks) insertUntoldSecret(
 	return is, err
 }
 
-// unsealDigests returns the digest of the secret. During a rotation, the digest of the
-// previous secret follows.
+// unsealDigests returns the digest of the secret. During a rotation, the digest of the previous secret follows.
 func (s *WebhookSecretReader) unsealDigests(by webhookSecret) ([][]byte, error) {
 	digest, err := s.keys.Unseal(*by.KeyID, *by.SecretOf, by.Sealed)
 	if err != nil || by.PreviousKeyID == nil {
@@ -370,9 +365,7 @@ func (s *WebhookSecretReader) unsealDigests(by webhookSecret) ([][]byte, error) 
 // The first noted end stays, with one exception: a success replaces a failure, because the
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
 // nothing. Whether its registration fails is noted too: see failureQueries.
-func (s *Webhooks) FinishAttempt(
-	ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration,
-) error {
+func (s *Webhooks) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH locked AS ( -- lock the delivery first, as every transaction does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE

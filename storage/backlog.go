@@ -31,8 +31,7 @@ type Backlog struct {
 	Oldest time.Duration
 }
 
-// BacklogLimit is where the count of a kind stops, both modes together. So the query stays cheap when
-// much waits.
+// BacklogLimit is where the count of a kind stops, both modes together. So the query stays cheap when much waits.
 const BacklogLimit = 100_000
 
 // backlog reads the partial indexes of what waits, never a whole table. It has no owner because it is

@@ -63,10 +63,9 @@ type Bucket struct {
 	Rate
 }
 
-// Allow takes a token from each of several buckets in one statement. The request may pass when
-// every bucket has a token. A bucket that has a token loses it even when another bucket refuses.
-// Allow returns the answer of the bucket with the longest wait. All callers must name the kinds in
-// the same order; otherwise two requests could deadlock.
+// Allow takes a token from each of several buckets in one statement. The request may pass when every bucket has a
+// token. A bucket that has a token loses it even when another bucket refuses. Allow returns the answer of the bucket
+// with the longest wait. All callers must name the kinds in the same order; otherwise two requests could deadlock.
 func (s *Requests) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error) {
 	var (
 		owners, kinds []string
@@ -104,8 +103,7 @@ func (s *Requests) GiveBack(ctx context.Context, b Bucket) error {
 	return pg.Wrap("token bucket", err)
 }
 
-// AllowAddress takes a token from the bucket of an IP address. It limits requests without a valid
-// key.
+// AllowAddress takes a token from the bucket of an IP address. It limits requests without a valid key.
 func (s *Requests) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {
 	return s.Allow(ctx, Bucket{Owner: address, Kind: "address", Rate: r})
 }

@@ -119,8 +119,7 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
 
-// An address may send a single request. Keeping a row for each address as long as the log would
-// fill the table.
+// An address may send a single request. Keeping a row for each address as long as the log would fill the table.
 func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testing.T) {
 	f := newFixture(t)
 	hash := f.key(t)
@@ -157,8 +156,7 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 	require.EqualValues(t, 0, left(logAge))
 }
 
-// TestBuckets_WaitForNoDisk also checks that the next statement of the same connection waits for
-// the disk.
+// TestBuckets_WaitForNoDisk also checks that the next statement of the same connection waits for the disk.
 func TestBuckets_WaitForNoDisk(t *testing.T) {
 	f := newFixture(t)
 	f.seesCommits(t, "token_bucket", "merchant")

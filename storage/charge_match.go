@@ -24,9 +24,7 @@ type ChargeMatch struct {
 
 // ChargeMatch finds the transaction of a charge. The charge names no merchant: the acquirer knows only
 // us. It returns checkout.ErrNotFound when no transaction has the reference.
-func (s *Books) ChargeMatch(
-	ctx context.Context, mode checkout.Mode, reference string,
-) (ChargeMatch, error) {
+func (s *Books) ChargeMatch(ctx context.Context, mode checkout.Mode, reference string) (ChargeMatch, error) {
 	var m ChargeMatch
 	var currency *money.Currency
 	var cost books.ChargeCost

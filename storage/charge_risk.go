@@ -47,10 +47,9 @@ func (s *Books) ChargesToCheck(
 	return got, pg.Wrap("charges to look at", err)
 }
 
-// RecordRisks stores what the card network knows about the risks of a charge and about our refunds of it, books
-// what changed, and opens or closes the findings about it, in one transaction. The reports of the look count as
-// followed.
-// A repeat changes nothing. It returns the findings that are new. A charge of no transaction has none.
+// RecordRisks stores what the card network knows about the risks of a charge and about our refunds of it, books what
+// changed, and opens or closes the findings about it, in one transaction. The reports of the look count as followed. A
+// repeat changes nothing. It returns the findings that are new. A charge of no transaction has none.
 func (s *Books) RecordRisks(
 	ctx context.Context, mode checkout.Mode, look ChargeToCheck, risks []books.ChargeRisk,
 ) ([]books.Finding, error) {
@@ -96,9 +95,7 @@ func (c paidCharge) findBack(ctx context.Context, tx pgx.Tx) ([]books.Finding, e
 
 // findBoth opens the finding that the customer and the merchant both have the money. It stays until the refund fails
 // or a person closes it: what the chain paid may have no transfer.
-func (c paidCharge) findBoth(
-	ctx context.Context, tx pgx.Tx, refunded, paid bool, how string,
-) ([]books.Finding, error) {
+func (c paidCharge) findBoth(ctx context.Context, tx pgx.Tx, refunded, paid bool, how string) ([]books.Finding, error) {
 	if refunded && !paid {
 		return nil, nil
 	}
@@ -129,9 +126,7 @@ func findPaid(ctx context.Context, tx pgx.Tx, payout checkout.Ref, how string) (
 }
 
 // recordRisks stores each risk that changed. A payout that was held for a risk that is gone is due now.
-func (c paidCharge) recordRisks(
-	ctx context.Context, tx pgx.Tx, risks []books.ChargeRisk,
-) ([]books.Finding, error) {
+func (c paidCharge) recordRisks(ctx context.Context, tx pgx.Tx, risks []books.ChargeRisk) ([]books.Finding, error) {
 	var found []books.Finding
 	for _, r := range risks {
 		f, err := c.recordRisk(ctx, tx, r)
@@ -152,8 +147,8 @@ func (c paidCharge) recordRisks(
 	return found, err
 }
 
-// recordRisk stores one risk, or how a refund of ours stands, unless nothing about it is new. It returns the finding that
-// was opened. A refund of ours whose row is lost counts as one of somebody else.
+// recordRisk stores one risk, or how a refund of ours stands, unless nothing about it is new. It returns the finding
+// that was opened. A refund of ours whose row is lost counts as one of somebody else.
 func (c paidCharge) recordRisk(ctx context.Context, tx pgx.Tx, r books.ChargeRisk) ([]books.Finding, error) {
 	if r.RefundID != "" {
 		got := checkout.RefundResult{Status: r.Status.Refund(), Reference: r.ID, Amount: r.Amount}
@@ -271,11 +266,10 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 		p.ID, p.MerchantID, p.Mode)
 }
 
-// ReleasePayout lets a payout pass that only an operator may release. One at risk is signed although its
-// charge may go back; what changes at the card network afterwards holds it again. One that is above the largest
-// payout is signed whatever the limits of a payout and of a day are, unless it is retried. It returns
-// checkout.ErrNotFound, and checkout.ErrConflict when something else holds the payout, or nothing. by is
-// written with the change.
+// ReleasePayout lets a payout pass that only an operator may release. One at risk is signed although its charge may go
+// back; what changes at the card network afterwards holds it again. One that is above the largest payout is signed
+// whatever the limits of a payout and of a day are, unless it is retried. It returns checkout.ErrNotFound, and
+// checkout.ErrConflict when something else holds the payout, or nothing. by is written with the change.
 func (s *Payouts) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "release payout", func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)

@@ -13,8 +13,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// When two transactions deadlock, both hang for a second. Then PostgreSQL ends one of them with an
-// error.
+// When two transactions deadlock, both hang for a second. Then PostgreSQL ends one of them with an error.
 func TestLocks_NobodyWaitsForEachOther(t *testing.T) {
 	t.Parallel()
 	for name, round := range map[string]func(t *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error{

@@ -21,8 +21,7 @@ import (
 // call is one run of a decision. It returns the answer in words.
 type call func(ctx context.Context) (any, error)
 
-// decision is made by two processes at once: the first was believed dead while its COMMIT was
-// waiting.
+// decision is made by two processes at once: the first was believed dead while its COMMIT was waiting.
 type decision struct {
 	name    string
 	arrange arranged

@@ -32,8 +32,7 @@ func (s *WebhookReader) Delivery(ctx context.Context, ref checkout.Ref) (webhook
 	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
-// AnyDelivery is Delivery for an operator who knows only the id, such as
-// `checkout replay`.
+// AnyDelivery is Delivery for an operator who knows only the id, such as `checkout replay`.
 func (s *WebhookReader) AnyDelivery(ctx context.Context, id string) (webhook.Delivery, error) {
 	return s.delivery(ctx, `WHERE d.id = $1`, id)
 }
@@ -60,8 +59,7 @@ func (s *WebhookReader) delivery(ctx context.Context, where string, args ...any)
 	return found[0], nil
 }
 
-// maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many
-// replays.
+// maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many replays.
 const maxAttemptsShown = 60
 
 // attemptColumns read the webhook.Attempt of a webhook_attempt a, but for the answer's body.
@@ -125,10 +123,9 @@ func (s *WebhookReader) Deliveries(
 	return got, pg.Wrap("deliveries", err)
 }
 
-// HoldDelivery puts a pending delivery on hold. An attempt that is due waits until ResumeDelivery;
-// the wait costs no attempt. Repeating the call changes nothing. The entries by are written to the
-// audit log in the same transaction. It returns checkout.ErrNotFound and
-// webhook.ErrDeliveryNotPending.
+// HoldDelivery puts a pending delivery on hold. An attempt that is due waits until ResumeDelivery; the wait costs no
+// attempt. Repeating the call changes nothing. The entries by are written to the audit log in the same transaction. It
+// returns checkout.ErrNotFound and webhook.ErrDeliveryNotPending.
 func (s *Webhooks) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = true WHERE d.status = 'pending'`)
 }
@@ -158,8 +155,7 @@ func (s *Webhooks) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...me
 		AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())`)
 }
 
-// steer changes a delivery if the condition in set is true. If it is false, steer returns the error
-// that says why.
+// steer changes a delivery if the condition in set is true. If it is false, steer returns the error that says why.
 func (s *Webhooks) steer(ctx context.Context, ref checkout.Ref, by []merchant.AuditEntry, set string) error {
 	steered, err := pg.InTx(ctx, s.pool, "steer delivery", func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx,
@@ -212,18 +208,16 @@ type DeliveryEnd struct {
 	Attempts int    // attempts noted in that run
 }
 
-// EndDelivery gives a pending delivery its final status, failed or canceled, and ends its hold, so
-// that a replay is not held. It changes nothing if a newer run than runID has begun ("" accepts
-// any run) or if the delivery has already ended. Repeating the call changes nothing. It returns
-// the delivery's state afterwards, or checkout.ErrNotFound.
+// EndDelivery gives a pending delivery its final status, failed or canceled, and ends its hold, so that a replay is not
+// held. It changes nothing if a newer run than runID has begun ("" accepts any run) or if the delivery has already
+// ended. Repeating the call changes nothing. It returns the delivery's state afterwards, or checkout.ErrNotFound.
 func (s *Webhooks) EndDelivery(
 	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus,
 ) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, status, 0)
 }
 
-// FailDelivery is EndDelivery with status failed. If the run has attempts left, the delivery stays
-// pending.
+// FailDelivery is EndDelivery with status failed. If the run has attempts left, the delivery stays pending.
 func (s *Webhooks) FailDelivery(ctx context.Context, ref checkout.Ref, runID string) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, webhook.DeliveryFailed, webhook.MaxAttempts)
 }

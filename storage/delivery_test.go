@@ -53,9 +53,8 @@ func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
 	}
 }
 
-// A session and a Payout that Reconcile started may send the same payout. If the refusal of one and
-// the signature of the other were both recorded, the service would report a real transfer as
-// failed.
+// A session and a Payout that Reconcile started may send the same payout. If the refusal of one and the signature of
+// the other were both recorded, the service would report a real transfer as failed.
 func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 	f := newFixture(t)
 	signed := treasury.SandboxTransfer{Signed: []byte("one"), TxHash: "0x1", Amount: money.MustCrypto("1", money.USDC), Fee: money.MustCrypto("0", money.USDC)}

@@ -80,9 +80,7 @@ func insertSessionSecret(ctx context.Context, tx pgx.Tx, keys *pg.Keyring, n New
 	return e.ID, err
 }
 
-func insertEndpoint(
-	ctx context.Context, tx pgx.Tx, keys *pg.Keyring, e *webhook.Endpoint, sessionID *string,
-) error {
+func insertEndpoint(ctx context.Context, tx pgx.Tx, keys *pg.Keyring, e *webhook.Endpoint, sessionID *string) error {
 	keyID, sealed := keys.Seal(e.ID, webhook.SecretDigest(e.Secret))
 	return tx.QueryRow(ctx, `
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status, max_in_flight,
@@ -147,8 +145,7 @@ func (c EndpointChange) Empty() bool {
 		c.MaxInFlight == nil && c.RateLimit == nil
 }
 
-// conflicts returns the fields that c changes and that somebody else changed since the editor saw
-// them.
+// conflicts returns the fields that c changes and that somebody else changed since the editor saw them.
 func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -263,13 +260,10 @@ func limitWords(limit *int) string {
 	return strconv.Itoa(*limit)
 }
 
-// DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its
-// pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
-// secretEndpoints. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
-// CreateEndpoint.
-func (s *Webhooks) DeleteEndpoint(
-	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
-) error {
+// DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its pending deliveries. Its
+// secret signs nothing more, not even for the webhook_url of a session: see secretEndpoints. Its row stays for the log.
+// It returns checkout.ErrNotFound. by works as in CreateEndpoint.
+func (s *Webhooks) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "delete webhook registration", func(tx pgx.Tx) error {
 		err := pg.Changed(tx.Exec(ctx, `
 			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,

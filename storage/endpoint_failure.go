@@ -22,9 +22,9 @@ type FailureRules struct {
 	HeldAfter    time.Duration // nothing arrived for so long
 }
 
-// failureQueries returns the part of FinishAttempt that keeps webhook_endpoint_failure, after the rows attempt. It has no
-// more than the attempt needs, because PostgreSQL plans it each time. A healthy registration costs a look for its row.
-// One that fails is written once, and then every few seconds, however many attempts fail: nobody waits for its row
+// failureQueries returns the part of FinishAttempt that keeps webhook_endpoint_failure, after the rows attempt. It has
+// no more than the attempt needs, because PostgreSQL plans it each time. A healthy registration costs a look for its
+// row. One that fails is written once, and then every few seconds, however many attempts fail: nobody waits for its row
 // for long.
 //
 // Deliveries to a session's own webhook_url tell nothing about the registration that signs them, and neither does

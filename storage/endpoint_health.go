@@ -22,9 +22,8 @@ type EndpointHealth struct {
 	Retrying   int // pending, and an attempt has failed
 }
 
-// EndpointHealth counts the deliveries that were created less than within ago. The key of the map
-// is the id of a registration; registrations without deliveries have no entry. Deliveries to a
-// session's own webhook_url do not count.
+// EndpointHealth counts the deliveries that were created less than within ago. The key of the map is the id of a
+// registration; registrations without deliveries have no entry. Deliveries to a session's own webhook_url do not count.
 func (s *WebhookReader) EndpointHealth(
 	ctx context.Context, owner checkout.Owner, within time.Duration,
 ) (map[string]EndpointHealth, error) {
@@ -52,9 +51,7 @@ func (s *WebhookReader) EndpointHealth(
 }
 
 // CountPending returns the number of pending deliveries of a registration.
-func (s *WebhookReader) CountPending(
-	ctx context.Context, owner checkout.Owner, endpointID string,
-) (n int, err error) {
+func (s *WebhookReader) CountPending(ctx context.Context, owner checkout.Owner, endpointID string) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM webhook_delivery
 		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending'

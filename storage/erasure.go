@@ -39,12 +39,11 @@ var errDryRun = errors.New("dry run")
 // customerPage is how many sessions a statement looks at.
 const customerPage = 1000
 
-// EraseCustomer removes the data of the customer with an e-mail address from the sessions of a merchant, of
-// both modes, and from all that hangs on them: payments, events, attempts, idempotent answers and the
-// sandbox's charges. Amounts, ids, times and states stay. A session that is not over in every respect is
-// not erased but listed. Each session is erased in a transaction of its own, with the audit entry that
-// audited returns. Without apply nothing changes, and the result says what would. A repeat finds nothing.
-// The address is compared without regard to upper and lower case.
+// EraseCustomer removes the data of the customer with an e-mail address from the sessions of a merchant, of both modes,
+// and from all that hangs on them: payments, events, attempts, idempotent answers and the sandbox's charges. Amounts,
+// ids, times and states stay. A session that is not over in every respect is not erased but listed. Each session is
+// erased in a transaction of its own, with the audit entry that audited returns. Without apply nothing changes, and the
+// result says what would. A repeat finds nothing. The address is compared without regard to upper and lower case.
 func (s *Customers) EraseCustomer(
 	ctx context.Context, merchantID, email string, apply bool, audited func(checkout.Ref) merchant.AuditEntry,
 ) (Erasure, error) {
@@ -296,9 +295,8 @@ func (e *eraser) eraseEvents(ctx context.Context, tx pgx.Tx, ref checkout.Ref, c
 	return nil
 }
 
-// eraseAnswers erases the customer from the idempotent answers about erased sessions, and from others that
-// have the address. An answer about an open session stays. A key with the address cannot change: it is
-// listed.
+// eraseAnswers erases the customer from the idempotent answers about erased sessions, and from others that have the
+// address. An answer about an open session stays. A key with the address cannot change: it is listed.
 func (e *eraser) eraseAnswers(ctx context.Context, owner checkout.Owner) error {
 	var open []string
 	for _, o := range e.done.Open {
@@ -332,9 +330,7 @@ type storedAnswer struct {
 	KeyID      string
 }
 
-func (e *eraser) eraseAnswer(
-	ctx context.Context, owner checkout.Owner, kept storedAnswer, open []string,
-) error {
+func (e *eraser) eraseAnswer(ctx context.Context, owner checkout.Owner, kept storedAnswer, open []string) error {
 	if strings.Contains(strings.ToLower(kept.Key), e.email) {
 		until := kept.CreatedAt.Add(KeepAnswers)
 		e.done.Open = append(e.done.Open, OpenData{owner.Ref(""), "an Idempotency-Key has the address", &until})
@@ -368,9 +364,8 @@ func (e *eraser) eraseAnswer(
 	})
 }
 
-// eraseJSON returns a JSON text without a customer's data: metadata but for its order id, the e-mail
-// address, and what tells one card from another. Members keep their type. A text that is not JSON becomes
-// null.
+// eraseJSON returns a JSON text without a customer's data: metadata but for its order id, the e-mail address, and what
+// tells one card from another. Members keep their type. A text that is not JSON becomes null.
 func eraseJSON(text []byte, email string) json.RawMessage {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(text))

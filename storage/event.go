@@ -26,12 +26,10 @@ type publication struct {
 	Generation int
 	Data       any
 	At         time.Time
-	// WebhookURL replaces every registration for the events of its session. The secret of
-	// SigningEndpoint signs them.
+	// WebhookURL replaces every registration for the events of its session. The secret of SigningEndpoint signs them.
 	WebhookURL      *string
 	SigningEndpoint *string
-	// Only is the id of the one registration that gets a test event. Its list of event types does
-	// not matter.
+	// Only is the id of the one registration that gets a test event. Its list of event types does not matter.
 	Only *string
 }
 
@@ -65,8 +63,7 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) 
 		return nil, err
 	}
 
-	// PostgreSQL takes one of these ids for each target. So no query is needed to count the targets
-	// first.
+	// PostgreSQL takes one of these ids for each target. So no query is needed to count the targets first.
 	candidates := make([]string, webhook.MaxEndpoints)
 	for i := range candidates {
 		candidates[i] = checkout.NewID(checkout.PrefixDelivery)
@@ -147,9 +144,8 @@ type TestEvent struct {
 	Data       func(at time.Time) any
 }
 
-// PublishTest stores a test event and its delivery. The caller starts the delivery's workflow. A
-// repeat with the same subject changes nothing. It returns checkout.ErrNotFound. by works as in
-// CreateEndpoint.
+// PublishTest stores a test event and its delivery. The caller starts the delivery's workflow. A repeat with the same
+// subject changes nothing. It returns checkout.ErrNotFound. by works as in CreateEndpoint.
 func (s *Webhooks) PublishTest(
 	ctx context.Context, t TestEvent, by ...merchant.AuditEntry,
 ) (webhook.Event, webhook.Dispatch, error) {

@@ -37,8 +37,7 @@ func (s *WebhookReader) EventFeed(
 		}
 	}
 
-	got, err := pg.Collect[webhook.Event](ctx, s.pool, eventFeed,
-		owner.MerchantID, owner.Mode, era, xid, after, limit)
+	got, err := pg.Collect[webhook.Event](ctx, s.pool, eventFeed, owner.MerchantID, owner.Mode, era, xid, after, limit)
 	return got, pg.Wrap("feed of events", err)
 }
 

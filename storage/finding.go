@@ -29,8 +29,7 @@ func openFinding(ctx context.Context, to pg.Executor, f books.Finding) (bool, er
 	return tag.RowsAffected() == 1, pg.Wrap("open finding", err)
 }
 
-// keepFinding opens a finding while something differs, and closes it otherwise. It returns the finding when it
-// is new.
+// keepFinding opens a finding while something differs, and closes it otherwise. It returns the finding when it is new.
 func keepFinding(ctx context.Context, to pg.Executor, differs bool, f books.Finding) ([]books.Finding, error) {
 	if !differs {
 		return nil, closeFindings(ctx, to, f.Mode, []string{f.Subject}, f.Kind)

@@ -78,11 +78,10 @@ const claimRequest = `
 		AND NOT EXISTS (SELECT FROM claim)
 		AND created_at >= now() - $9::interval`
 
-// ClaimRequest claims a request for the caller. It returns the stored answer, if there is one.
-// Otherwise it returns a seed, and the caller works on the request. The seed stays the same when a
-// repeat claims the request again, because the first process died or did not learn the outcome. The
-// repeat derives the same ids and secrets from the seed, so nothing is done twice. It returns
-// ErrIdempotencyConflict and ErrRequestInProgress.
+// ClaimRequest claims a request for the caller. It returns the stored answer, if there is one. Otherwise it returns a
+// seed, and the caller works on the request. The seed stays the same when a repeat claims the request again, because
+// the first process died or did not learn the outcome. The repeat derives the same ids and secrets from the seed, so
+// nothing is done twice. It returns ErrIdempotencyConflict and ErrRequestInProgress.
 func (s *Requests) ClaimRequest(
 	ctx context.Context, r IdempotentRequest, fingerprint []byte,
 ) (*KeptAnswer, []byte, error) {
@@ -132,9 +131,8 @@ func (s *Requests) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAn
 	return pg.Wrap("keep answer", err)
 }
 
-// ReleaseRequest ends a claim without an answer, so the request can be repeated at once. A refused
-// request is deleted: its key may come back with a corrected body. A request with an unknown
-// outcome keeps its seed.
+// ReleaseRequest ends a claim without an answer, so the request can be repeated at once. A refused request is deleted:
+// its key may come back with a corrected body. A request with an unknown outcome keeps its seed.
 func (s *Requests) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused bool) error {
 	sql := `UPDATE idempotent_request SET locked_until = NULL`
 	if refused {

@@ -12,8 +12,7 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// TestSetCell_OnlyBeforeTheFirstMerchant does not run beside other tests: the cell belongs to the
-// whole process.
+// TestSetCell_OnlyBeforeTheFirstMerchant does not run beside other tests: the cell belongs to the whole process.
 func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltest // see above
 	t.Cleanup(func() { checkout.SetCell(checkout.FirstCell) })
 	url := pgtemp.ForTest(t, storage.Migrate)

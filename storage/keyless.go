@@ -25,9 +25,8 @@ func newKeyless(pool *pgxpool.Pool) Keyless {
 
 const keylessConns = 2 // a command runs one query at a time
 
-// OpenKeyless connects to the database for a command-line program, which needs no Keys. It returns
-// ErrSchemaTooOld when the schema is missing or old: see Migrate. It returns ErrPooler and
-// ErrRoleSettings.
+// OpenKeyless connects to the database for a command-line program, which needs no Keys. It returns ErrSchemaTooOld when
+// the schema is missing or old: see Migrate. It returns ErrPooler and ErrRoleSettings.
 func OpenKeyless(ctx context.Context, opts Options) (*Keyless, error) {
 	pool, err := pg.Open(ctx, opts.URL, opts.Pooled, keylessConns)
 	if err != nil {

@@ -101,9 +101,7 @@ func (e entry) book(ctx context.Context, tx pgx.Tx) error {
 }
 
 // reverse books the opposite of an earlier entry, under another kind; with generation 0, of all of them together.
-func reverse(
-	ctx context.Context, tx pgx.Tx, subject, kind string, generation int, as string, asGeneration int,
-) error {
+func reverse(ctx context.Context, tx pgx.Tx, subject, kind string, generation int, as string, asGeneration int) error {
 	tag, err := tx.Exec(ctx, `
 		WITH earlier AS (
 			SELECT id, mode, merchant_id FROM ledger_entry

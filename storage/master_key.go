@@ -13,10 +13,9 @@ import (
 // keyCheck is the plain text of master_key.check_value.
 const keyCheck = "checkout master key"
 
-// checkKeys proves that the keyring holds every key that something here still needs. Only then it
-// registers the current key: a refused process must not register a key that would make the right
-// process fail. It checks again afterwards, because another process may register a key at the same
-// time.
+// checkKeys proves that the keyring holds every key that something here still needs. Only then it registers the current
+// key: a refused process must not register a key that would make the right process fail. It checks again afterwards,
+// because another process may register a key at the same time.
 func (s *Installation) checkKeys(ctx context.Context) error {
 	return pg.RunInTx(ctx, s.pool, "check master key", func(tx pgx.Tx) error {
 		if err := s.proveKeys(ctx, tx); err != nil {

@@ -16,9 +16,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant: each transaction locks the row that it
-// changes, then inserts an entry into the audit log. The entry refers to the merchant. So the lock
-// on the merchant must allow such references.
+// TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant: each transaction locks the row that it changes, then inserts an
+// entry into the audit log. The entry refers to the merchant. So the lock on the merchant must allow such references.
 func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)

@@ -11,8 +11,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// CreateMerchant stores a merchant with its payout addresses in mode. A repeat with the same id
-// changes nothing.
+// CreateMerchant stores a merchant with its payout addresses in mode. A repeat with the same id changes nothing.
 func (s *Merchants) CreateMerchant(
 	ctx context.Context, m merchant.Merchant, mode checkout.Mode,
 	addresses []merchant.PayoutAddress,
@@ -67,15 +66,11 @@ func (s *Merchants) WorksLive(ctx context.Context, merchantID string) (works boo
 }
 
 // PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
-func (s *Merchants) PayoutAddresses(
-	ctx context.Context, owner checkout.Owner,
-) ([]merchant.PayoutAddress, error) {
+func (s *Merchants) PayoutAddresses(ctx context.Context, owner checkout.Owner) ([]merchant.PayoutAddress, error) {
 	return payoutAddresses(ctx, s.pool, owner)
 }
 
-func payoutAddresses(
-	ctx context.Context, from pg.Querier, owner checkout.Owner,
-) ([]merchant.PayoutAddress, error) {
+func payoutAddresses(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]merchant.PayoutAddress, error) {
 	addresses, err := pg.Collect[merchant.PayoutAddress](ctx, from, `
 		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2
 		ORDER BY currency`, owner.MerchantID, owner.Mode)

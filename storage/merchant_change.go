@@ -26,14 +26,12 @@ type MerchantChange struct {
 	Plan            *merchant.Plan
 	PaymentAttempts *int
 	OrderIDGuard    *bool
-	// Addresses belong to Mode. An entry with an empty address removes the address. The other
-	// settings hold in both modes.
+	// Addresses belong to Mode. An entry with an empty address removes the address. The other settings hold in both modes.
 	Mode      checkout.Mode
 	Addresses []merchant.PayoutAddress
 	// Delay is how long the change or the removal of an address waits. A first address does not wait.
 	Delay time.Duration
-	// Was and WereAddresses hold the values that the editor saw; nil skips the check. See
-	// ChangedError.
+	// Was and WereAddresses hold the values that the editor saw; nil skips the check. See ChangedError.
 	Was           *merchant.Merchant
 	WereAddresses map[money.PayoutCurrency]string // "" means no address
 	By            merchant.AuditEntry             // ChangeMerchant fills in Detail
@@ -51,14 +49,11 @@ type MerchantChanged struct {
 	Announced []merchant.AddressChange // addresses that change later
 }
 
-// ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events,
-// their deliveries and the entry of the audit log, with the old and new values. An address that waits for
-// c.Delay is announced; ApplyDueAddresses makes its event. Owners get a mail about live addresses. The caller
-// starts the workflows of the events; Reconcile starts them otherwise. It returns checkout.ErrNotFound and
-// *ChangedError.
-func (s *Merchants) ChangeMerchant(
-	ctx context.Context, c MerchantChange,
-) (changed MerchantChanged, err error) {
+// ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events, their deliveries and
+// the entry of the audit log, with the old and new values. An address that waits for c.Delay is announced;
+// ApplyDueAddresses makes its event. Owners get a mail about live addresses. The caller starts the workflows of the
+// events; Reconcile starts them otherwise. It returns checkout.ErrNotFound and *ChangedError.
+func (s *Merchants) ChangeMerchant(ctx context.Context, c MerchantChange) (changed MerchantChanged, err error) {
 	return pg.InTx(ctx, s.pool, "change merchant", func(tx pgx.Tx) (changed MerchantChanged, err error) {
 		m, err := pg.One[merchant.Merchant](ctx, tx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
@@ -115,9 +110,8 @@ func (s *Merchants) ChangeMerchant(
 	})
 }
 
-// applyMode applies the payout addresses of a mode and stores the event for the changes in this
-// mode. The event is nil when nothing changed. The second result lists the old and new addresses in
-// words.
+// applyMode applies the payout addresses of a mode and stores the event for the changes in this mode. The event is nil
+// when nothing changed. The second result lists the old and new addresses in words.
 func (c MerchantChange) applyMode(
 	ctx context.Context, tx pgx.Tx, m merchant.Merchant, mode checkout.Mode, shared map[string]any,
 ) (*MerchantUpdated, []string, error) {
@@ -137,8 +131,7 @@ func (c MerchantChange) applyMode(
 	return &MerchantUpdated{mode, id}, detail, err
 }
 
-// conflicts returns the settings of both modes that c changes and that somebody else changed since
-// the editor saw them.
+// conflicts returns the settings of both modes that c changes and that somebody else changed since the editor saw them.
 func (c MerchantChange) conflicts(now merchant.Merchant) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -168,8 +161,7 @@ func settingsDetail(before, after merchant.Merchant) (detail []string) {
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
 	note("plan", plan(before), plan(after))
 	note("failed payments that end a session", before.PaymentAttempts, after.PaymentAttempts)
-	note("refusal of a second session for an order", guard[before.OrderIDGuard],
-		guard[after.OrderIDGuard])
+	note("refusal of a second session for an order", guard[before.OrderIDGuard], guard[after.OrderIDGuard])
 	return detail
 }
 
@@ -178,8 +170,7 @@ func settingsDetail(before, after merchant.Merchant) (detail []string) {
 func addressesDetail(before, after []merchant.PayoutAddress) (detail []string) {
 	for _, c := range money.PayoutCurrencies {
 		if was, is := addressOf(before, c), addressOf(after, c); was != is {
-			detail = append(detail,
-				fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
+			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
 		}
 	}
 	return detail
@@ -229,8 +220,7 @@ func updateMerchant(ctx context.Context, tx pgx.Tx, m merchant.Merchant) error {
 	return err
 }
 
-// applyAddresses applies the new addresses when mode is c.Mode. It returns the addresses before
-// and after.
+// applyAddresses applies the new addresses when mode is c.Mode. It returns the addresses before and after.
 func (c MerchantChange) applyAddresses(
 	ctx context.Context, tx pgx.Tx, mode checkout.Mode,
 ) (before, after []merchant.PayoutAddress, err error) {
@@ -277,8 +267,7 @@ func (c MerchantChange) addressConflicts(now []merchant.PayoutAddress) error {
 	}
 	var fields []string
 	for _, to := range c.Addresses {
-		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] &&
-			is != to.Address {
+		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] && is != to.Address {
 			fields = append(fields, string(to.Currency))
 		}
 	}

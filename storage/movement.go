@@ -17,9 +17,7 @@ import (
 // BookMovements books what moved our balance at the card network and is booked nowhere else: payouts to our bank, fees,
 // and what the network moved for another reason, which becomes a finding. It returns the new findings. A repeat books
 // nothing.
-func (s *Books) BookMovements(
-	ctx context.Context, mode checkout.Mode, all []books.Movement,
-) ([]books.Finding, error) {
+func (s *Books) BookMovements(ctx context.Context, mode checkout.Mode, all []books.Movement) ([]books.Finding, error) {
 	entries := map[string]entry{}
 	for _, m := range all {
 		if e := movementEntry(mode, m); len(e.Postings) > 0 {

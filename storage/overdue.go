@@ -11,8 +11,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether
-// the run exists.
+// Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether the run exists.
 type Overdue struct {
 	checkout.Ref // of a session, payout, delivery, bulk replay or picture; also the workflow id
 
@@ -47,12 +46,9 @@ const unfinished = `
 	SELECT i.id, i.merchant_id, i.mode, NULL, '', '', '', '', i.created_at + interval '1 minute' FROM picture i
 	WHERE i.status = 'pending'`
 
-// Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids,
-// after the id after. The query uses statement_timestamp(): PostgreSQL cannot use an index with
-// clock_timestamp().
-func (s *Installation) Overdue(
-	ctx context.Context, margin time.Duration, after string, limit int,
-) ([]Overdue, error) {
+// Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids, after the id after.
+// The query uses statement_timestamp(): PostgreSQL cannot use an index with clock_timestamp().
+func (s *Installation) Overdue(ctx context.Context, margin time.Duration, after string, limit int) ([]Overdue, error) {
 	return s.overdue(ctx, `
 		due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
 }
@@ -94,8 +90,7 @@ func (s *Installation) overdue(ctx context.Context, where string, args ...any) (
 			address   string
 			expiresAt *time.Time
 		)
-		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.PaymentID, &o.EventType,
-			&o.EndpointID, &address)
+		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.PaymentID, &o.EventType, &o.EndpointID, &address)
 		if expiresAt != nil {
 			o.ExpiresAt = *expiresAt
 		}
@@ -112,20 +107,15 @@ const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w
 
 // ParkedDeliveries returns up to limit deliveries, after the id after, that came due while on hold
 // and are no longer on hold.
-func (s *WebhookReader) ParkedDeliveries(
-	ctx context.Context, after string, limit int,
-) ([]checkout.Ref, error) {
+func (s *WebhookReader) ParkedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d
 		JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		WHERE `+wakeable+` AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-// OrphanedDeliveries returns up to limit pending deliveries, after the id after, whose registration
-// was deleted.
-func (s *WebhookReader) OrphanedDeliveries(
-	ctx context.Context, after string, limit int,
-) ([]checkout.Ref, error) {
+// OrphanedDeliveries returns up to limit pending deliveries, after the id after, whose registration was deleted.
+func (s *WebhookReader) OrphanedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_endpoint w
 			JOIN webhook_delivery d ON d.merchant_id = w.merchant_id AND d.mode = w.mode
@@ -134,9 +124,7 @@ func (s *WebhookReader) OrphanedDeliveries(
 			AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-func (s *WebhookReader) deliveryRefs(
-	ctx context.Context, query string, args ...any,
-) ([]checkout.Ref, error) {
+func (s *WebhookReader) deliveryRefs(ctx context.Context, query string, args ...any) ([]checkout.Ref, error) {
 	got, err := pg.Collect[checkout.Ref](ctx, s.pool, query, args...)
 	return got, pg.Wrap("deliveries", err)
 }

@@ -34,11 +34,10 @@ type NewPayment struct {
 	ChainRef string
 }
 
-// CreatePayment stores a payment that a customer asks for. It charges nothing and changes no
-// session; the workflow may still refuse the payment. The customer has no API key, so the query
-// takes the merchant and mode from the session. It returns checkout.ErrNotPending when the session
-// can no longer be paid, and checkout.ErrPaymentExists when the id is taken: the browser sent the
-// form twice.
+// CreatePayment stores a payment that a customer asks for. It charges nothing and changes no session; the workflow may
+// still refuse the payment. The customer has no API key, so the query takes the merchant and mode from the session. It
+// returns checkout.ErrNotPending when the session can no longer be paid, and checkout.ErrPaymentExists when the id is
+// taken: the browser sent the form twice.
 func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
@@ -57,8 +56,7 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	return pg.Wrap("create payment", err)
 }
 
-// DropPayment deletes a payment that the workflow refused, and with it the card's token. An
-// accepted payment stays.
+// DropPayment deletes a payment that the workflow refused, and with it the card's token. An accepted payment stays.
 func (s *Sessions) DropPayment(ctx context.Context, sessionID, id string) error {
 	_, err := s.pool.Exec(ctx, `
 		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`,
@@ -137,11 +135,10 @@ func (s *Sessions) Charge(ctx context.Context, ref checkout.Ref, transactionID s
 	return c, pg.Wrap("charge", pg.Found(err))
 }
 
-// BeginPayment marks the payment as in flight. It stores the exchange rate, the network's name of
-// the charge and the first confirmation, which the caller sends next. This is the last check of the
-// session's time: afterwards the session does not expire until the payment is decided. A repeat
-// keeps what the first call stored and returns first = false; the caller must then ask the network
-// before it confirms again.
+// BeginPayment marks the payment as in flight. It stores the exchange rate, the network's name of the charge and the
+// first confirmation, which the caller sends next. This is the last check of the session's time: afterwards the session
+// does not expire until the payment is decided. A repeat keeps what the first call stored and returns first = false;
+// the caller must then ask the network before it confirms again.
 //
 // It returns checkout.ErrNotPending when the session has ended or its time is over,
 // checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
@@ -210,10 +207,9 @@ func sourceRates(all []checkout.SourceRate) any {
 	return all
 }
 
-// BeginConfirm notes the next confirmation of a payment in flight, and the rate at which the
-// confirmed payment is paid out. The caller sends the confirmation next. BeginConfirm returns false
-// when the number is not the next one or the payment has a final answer: another process was faster,
-// and the caller must ask the network again.
+// BeginConfirm notes the next confirmation of a payment in flight, and the rate at which the confirmed payment is paid
+// out. The caller sends the confirmation next. BeginConfirm returns false when the number is not the next one or the
+// payment has a final answer: another process was faster, and the caller must ask the network again.
 func (s *Sessions) BeginConfirm(
 	ctx context.Context, ref checkout.Ref, transactionID string, number int, rate checkout.Quote,
 ) (bool, error) {
@@ -247,11 +243,10 @@ func (s *Sessions) GiveUpPayment(
 	return false, err
 }
 
-// RecordCharge stores the card network's answer about an undecided payment and returns the answer
-// that counts. The first final answer counts: a late answer, from a call that was believed dead,
-// changes nothing. When the network gives up a charge that never reached it, it names no card; then
-// the tokenized card stays. RecordCharge decides nothing: see FinishPayment. It returns
-// checkout.ErrNotFound.
+// RecordCharge stores the card network's answer about an undecided payment and returns the answer that counts. The
+// first final answer counts: a late answer, from a call that was believed dead, changes nothing. When the network gives
+// up a charge that never reached it, it names no card; then the tokenized card stays. RecordCharge decides nothing: see
+// FinishPayment. It returns checkout.ErrNotFound.
 func (s *Sessions) RecordCharge(
 	ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult,
 ) (checkout.PaymentOutcome, checkout.FailureCode, error) {

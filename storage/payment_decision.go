@@ -23,17 +23,14 @@ type FollowUp struct {
 	PayoutID   string             `json:"payout_id,omitempty"`  // "" unless the session was completed
 }
 
-// FinishPayment decides the payment by the outcome that RecordCharge stored. One transaction writes
-// the transaction, the session (completed, failed, or pending for another try), the event, its
-// deliveries and the payout. A repeat changes nothing and returns the same follow-up, even while
-// the first call is committing. A payment that never began is not decided, and its follow-up
-// starts nothing.
+// FinishPayment decides the payment by the outcome that RecordCharge stored. One transaction writes the transaction,
+// the session (completed, failed, or pending for another try), the event, its deliveries and the payout. A repeat
+// changes nothing and returns the same follow-up, even while the first call is committing. A payment that never began
+// is not decided, and its follow-up starts nothing.
 //
 // It returns checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is stored,
 // and checkout.ErrNotPending when the session ended without this payment.
-func (s *Sessions) FinishPayment(
-	ctx context.Context, ref checkout.Ref, transactionID string,
-) (FollowUp, error) {
+func (s *Sessions) FinishPayment(ctx context.Context, ref checkout.Ref, transactionID string) (FollowUp, error) {
 	got, err := s.decidePaymentUnlocked(ctx, ref, transactionID)
 	if !errors.Is(err, errOvertaken) {
 		return got, pg.Wrap("finish payment", err)
@@ -53,10 +50,13 @@ func (s *Sessions) FinishPayment(
 	})
 }
 
-// decidePaymentUnlocked reads the payment and decides it in one statement, which does nothing unless the session and the
-// payment are as they were read. It returns errOvertaken then, and for what needs more than one statement: a payment
-// that is not to be decided, one that the ledger has, and one to whose merchant another payout address was announced.
-func (s *Sessions) decidePaymentUnlocked(ctx context.Context, ref checkout.Ref, transactionID string) (FollowUp, error) {
+// decidePaymentUnlocked reads the payment and decides it in one statement, which does nothing unless the session and
+// the payment are as they were read. It returns errOvertaken then, and for what needs more than one statement: a
+// payment that is not to be decided, one that the ledger has, and one to whose merchant another payout address was
+// announced.
+func (s *Sessions) decidePaymentUnlocked(
+	ctx context.Context, ref checkout.Ref, transactionID string,
+) (FollowUp, error) {
 	p, err := readPayment(ctx, s.pool, ref, transactionID, "")
 	if err != nil {
 		return FollowUp{}, err
@@ -92,18 +92,14 @@ func (p *payment) chosenFee() merchant.Fee {
 	return merchant.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
 }
 
-// real reports whether a network outside the service takes part in the payment. The ledger has only
-// such payments.
+// real reports whether a network outside the service takes part in the payment. The ledger has only such payments.
 func (p *payment) real() bool {
 	return p.Acquirer != checkout.AcquirerSandbox || p.ChainRef != checkout.ChainSandbox
 }
 
-// lockPayment locks the session, then the payment. A second statement reads both after the session
-// is locked: a single statement that waits for one row would read the other rows as they were
-// before the wait.
-func lockPayment(
-	ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string,
-) (payment, error) {
+// lockPayment locks the session, then the payment. A second statement reads both after the session is locked: a single
+// statement that waits for one row would read the other rows as they were before the wait.
+func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (payment, error) {
 	_, err := tx.Exec(ctx, `
 		SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
 		FOR NO KEY UPDATE`,
@@ -114,9 +110,7 @@ func lockPayment(
 	return readPayment(ctx, tx, ref, transactionID, "FOR NO KEY UPDATE OF t")
 }
 
-func readPayment(
-	ctx context.Context, from pg.Querier, ref checkout.Ref, transactionID, lock string,
-) (payment, error) {
+func readPayment(ctx context.Context, from pg.Querier, ref checkout.Ref, transactionID, lock string) (payment, error) {
 	return pg.One[payment](ctx, from, `
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
@@ -156,8 +150,7 @@ func (p *payment) decidePayment(ctx context.Context, to pg.Querier) (FollowUp, e
 	}
 	switch {
 	case p.Outcome == checkout.OutcomeSucceeded:
-		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded,
-			checkout.StatusCompleted
+		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded, checkout.StatusCompleted
 		p.Fee = p.chosenFee().Of(p.Amount)
 		p.Net = p.Amount - p.Fee
 	case p.Outcome == checkout.OutcomeFailed:

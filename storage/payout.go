@@ -121,12 +121,11 @@ func (s *PayoutReader) Payouts(
 	return got, pg.Wrap("payouts", err)
 }
 
-// FinishPayout decides a generation of the payout, in one transaction with its event and deliveries;
-// generation 0 is the present one. An empty failure means that the payout was sent. A repeat changes
-// nothing and returns the same follow-up, even after a retry of the payout.
-// It returns checkout.ErrNotFound, checkout.ErrTransferStands for a failure although a signed
-// transfer may still pay the payout, and checkout.ErrConflict when a payout on a real chain was
-// sent although nothing was signed.
+// FinishPayout decides a generation of the payout, in one transaction with its event and deliveries; generation 0 is
+// the present one. An empty failure means that the payout was sent. A repeat changes nothing and returns the same
+// follow-up, even after a retry of the payout. It returns checkout.ErrNotFound, checkout.ErrTransferStands for a
+// failure although a signed transfer may still pay the payout, and checkout.ErrConflict when a payout on a real chain
+// was sent although nothing was signed.
 func (s *Payouts) FinishPayout(
 	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
 ) (FollowUp, error) {
@@ -248,9 +247,11 @@ func (p *lockedPayout) mayEnd(failure checkout.PayoutFailure) error {
 	return nil
 }
 
-// decidePayout ends the payout, and stores its event and the deliveries, in one statement. It returns errOvertaken when the
-// row is another one than p; then nothing has changed.
-func (p *lockedPayout) decidePayout(ctx context.Context, to pg.Querier, failure checkout.PayoutFailure) (FollowUp, error) {
+// decidePayout ends the payout, and stores its event and the deliveries, in one statement. It returns errOvertaken when
+// the row is another one than p; then nothing has changed.
+func (p *lockedPayout) decidePayout(
+	ctx context.Context, to pg.Querier, failure checkout.PayoutFailure,
+) (FollowUp, error) {
 	if failure == "" {
 		p.Status, p.SentAt = checkout.PayoutSent, &p.Now
 	} else {

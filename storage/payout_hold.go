@@ -161,9 +161,8 @@ const pendingAgain = `status = 'pending', generation = generation + 1, failure =
 	retried = retried || jsonb_build_object('destination', destination, 'failure', failure, 'sent_at', sent_at,
 		'failed_at', failed_at, 'retried_at', $4::timestamptz)`
 
-// RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
-// payout address as it is now, and with the same source amount. Payout.RateHolds says with which rate. It
-// starts no run.
+// RetryPayout makes a failed payout pending again, in the next generation: with the merchant's payout address as it is
+// now, and with the same source amount. Payout.RateHolds says with which rate. It starts no run.
 //
 // It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
 // transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded unless every refund of the

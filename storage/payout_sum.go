@@ -21,9 +21,8 @@ type PayoutSum struct {
 	Source         money.Amount // in SourceCurrency, after the fee
 }
 
-// SumPayouts adds up the payouts that a list shows on all its pages, ordered by status and currency. p
-// bounds the times; its Before does not count. complete is false when there are more than p.Limit: then
-// there are no sums.
+// SumPayouts adds up the payouts that a list shows on all its pages, ordered by status and currency. p bounds the
+// times; its Before does not count. complete is false when there are more than p.Limit: then there are no sums.
 func (s *PayoutReader) SumPayouts(
 	ctx context.Context, owner checkout.Owner, f PayoutFilter, p pg.Page,
 ) (sums []PayoutSum, complete bool, err error) {

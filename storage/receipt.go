@@ -2,10 +2,9 @@ package storage
 
 import "example.com/checkout/workflows/merchant"
 
-// mailReceipt writes a receipt to the customer, with the decision that completes the session. It writes none
-// when the merchant wants none. In test mode only the merchant's own people get one, who have joined and so read the
-// address: anybody with a test key could otherwise send mails to strangers. The language is the page's, "" when it is
-// unknown.
+// mailReceipt writes a receipt to the customer, with the decision that completes the session. It writes none when the
+// merchant wants none. In test mode only the merchant's own people get one, who have joined and so read the address:
+// anybody with a test key could otherwise send mails to strangers. The language is the page's, "" when it is unknown.
 func (p *payment) mailReceipt(with *decision) {
 	if !p.Receipts || p.CustomerEmail == nil {
 		return

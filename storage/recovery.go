@@ -68,15 +68,12 @@ type Recovered struct {
 	Payouts    []PricedPayout           // as its outputs, each with its rate; none with a TransferID
 }
 
-// RecoverTransfer writes a transfer, or a version of a live one, that the chain has and PostgreSQL lacks:
-// with the payouts' amounts, their events, the ledger and the account's next number, in one transaction under the
-// lock of the account. The payouts are sent then. The transfer is live: the next round of the treasury
-// confirms it. A booking of the outflows to suspense is undone; other outflows of the transaction stay there. done
-// is false when a transfer explains them by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or
-// the transfer changed.
-func (s *Treasury) RecoverTransfer(
-	ctx context.Context, r Recovered, by merchant.AuditEntry,
-) (done bool, err error) {
+// RecoverTransfer writes a transfer, or a version of a live one, that the chain has and PostgreSQL lacks: with the
+// payouts' amounts, their events, the ledger and the account's next number, in one transaction under the lock of the
+// account. The payouts are sent then. The transfer is live: the next round of the treasury confirms it. A booking of
+// the outflows to suspense is undone; other outflows of the transaction stay there. done is false when a transfer
+// explains them by now. It returns ErrNotFrozen, and checkout.ErrConflict when a payout or the transfer changed.
+func (s *Treasury) RecoverTransfer(ctx context.Context, r Recovered, by merchant.AuditEntry) (done bool, err error) {
 	doing := "recover the transfer of " + r.Version.TxHash
 	return inTreasury(ctx, s, doing, r.AccountID, func(tx pgx.Tx, a accountRow) (done bool, err error) {
 		if a.FrozenAt == nil {

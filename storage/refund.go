@@ -53,9 +53,7 @@ func (s *Books) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 // A repeat changes nothing and returns the refund as it is now. When the refund has failed, it orders another
 // one. It returns checkout.ErrNotFound, checkout.ErrTransferStands when a signed transfer may still pay the
 // merchant, checkout.ErrDisputeOpen, ErrFrozen and ErrNotCompared. by works as in CreateEndpoint.
-func (s *Books) RefundPayout(
-	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
-) (books.Refund, error) {
+func (s *Books) RefundPayout(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) (books.Refund, error) {
 	return pg.InTx(ctx, s.pool, "refund payout", func(tx pgx.Tx) (got books.Refund, err error) {
 		c, err := lockChargeOf(ctx, tx, ref)
 		if err != nil {
@@ -82,7 +80,8 @@ func (s *Books) RefundPayout(
 	})
 }
 
-// failForRefund lets the payout fail, because its payment goes back to the customer. One that is paid, or may be, stays.
+// failForRefund lets the payout fail, because its payment goes back to the customer. One that is paid, or may be,
+// stays.
 func (p *lockedPayout) failForRefund(ctx context.Context, tx pgx.Tx) error {
 	if p.Standing || p.Status != checkout.PayoutPending {
 		return nil

@@ -20,8 +20,7 @@ const replayed = `
 		AND d.created_at >= $4 AND d.created_at < $5 AND d.status = $6
 	AND d.id >= $7 AND d.id < $8`
 
-// replayedArgs returns the arguments of replayed. The last two bound the ids, which the index
-// covers.
+// replayedArgs returns the arguments of replayed. The last two bound the ids, which the index covers.
 func replayedArgs(r webhook.Replay) []any {
 	return []any{
 		r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter,
@@ -41,11 +40,10 @@ func (s *WebhookReader) PreviewReplay(ctx context.Context, r webhook.Replay) (in
 	return n, pg.Wrap("preview replay", err)
 }
 
-// CreateReplay stores a running bulk replay. The caller starts its workflow; Reconcile starts it if
-// the caller fails. It returns r with its total, status and creation time. A repeat returns the
-// stored bulk replay. It returns checkout.ErrNotFound, webhook.ErrReplayRunning and
-// webhook.ErrReplayRate. by works as in CreateEndpoint; CreateReplay puts the total before its
-// detail.
+// CreateReplay stores a running bulk replay. The caller starts its workflow; Reconcile starts it if the caller fails.
+// It returns r with its total, status and creation time. A repeat returns the stored bulk replay. It returns
+// checkout.ErrNotFound, webhook.ErrReplayRunning and webhook.ErrReplayRate. by works as in CreateEndpoint; CreateReplay
+// puts the total before its detail.
 func (s *Webhooks) CreateReplay(
 	ctx context.Context, r webhook.Replay, by ...merchant.AuditEntry,
 ) (webhook.Replay, error) {

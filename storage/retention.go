@@ -40,9 +40,8 @@ func (s *Installation) DeleteFinished(ctx context.Context, age time.Duration, li
 	})
 }
 
-// DeleteUnsentEvents looks at up to limit events older than age, after the id after. It deletes
-// those events that have no delivery. It returns the last id it looked at, "" when no event is
-// left, and the number of deleted events.
+// DeleteUnsentEvents looks at up to limit events older than age, after the id after. It deletes those events that have
+// no delivery. It returns the last id it looked at, "" when no event is left, and the number of deleted events.
 func (s *Installation) DeleteUnsentEvents(
 	ctx context.Context, age time.Duration, after string, limit int,
 ) (last string, deleted int, err error) {
@@ -75,8 +74,7 @@ func (s *Installation) DeleteOldSessions(
 	return last, deleted, pg.Wrap("delete old sessions", err)
 }
 
-// deleteOldSessions works for all merchants and both modes. The foreign keys are checked at the end of
-// the statement.
+// deleteOldSessions works for all merchants and both modes. The foreign keys are checked at the end of the statement.
 const deleteOldSessions = `
 	WITH old AS MATERIALIZED (
 		SELECT id FROM checkout_session

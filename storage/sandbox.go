@@ -32,8 +32,7 @@ const sandboxChargeColumns = `
 	transaction_id, session_id, behavior, method, amount, currency, outcome, failure,
 	return_url, calls, settle_at, callbacks`
 
-// CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and
-// returns the first charge.
+// CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and returns the first charge.
 func (s *Sandbox) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
 	charge, err := pg.One[SandboxCharge](ctx, s.pool, `
 		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency,
@@ -86,9 +85,7 @@ func (s *Sandbox) CountSandboxCallback(ctx context.Context, transactionID string
 }
 
 // PostponeSandboxCallback makes the next callback due after delay.
-func (s *Sandbox) PostponeSandboxCallback(
-	ctx context.Context, transactionID string, delay time.Duration,
-) error {
+func (s *Sandbox) PostponeSandboxCallback(ctx context.Context, transactionID string, delay time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval
 		WHERE transaction_id = $1`, transactionID, delay)

@@ -37,11 +37,10 @@ type NewSession struct {
 	Secret string
 }
 
-// CreateSession inserts a pending session and calls start inside the transaction. It commits when
-// start succeeds, so no visible session lacks its workflow. A crash after start leaves a workflow
-// without a row; the workflow finds no row at its end and closes quietly. A repeat with the same id
-// starts nothing and returns the existing session. It returns *OrderIDInUseError when another
-// pending or completed session has the order id.
+// CreateSession inserts a pending session and calls start inside the transaction. It commits when start succeeds, so no
+// visible session lacks its workflow. A crash after start leaves a workflow without a row; the workflow finds no row at
+// its end and closes quietly. A repeat with the same id starts nothing and returns the existing session. It returns
+// *OrderIDInUseError when another pending or completed session has the order id.
 func (s *Sessions) CreateSession(
 	ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error,
 ) (checkout.Session, error) {
@@ -118,8 +117,7 @@ func (s *Sessions) orderIDInUse(ctx context.Context, session checkout.Session) e
 	return &holder
 }
 
-// pastItsTime is true for a pending session s whose time is over and whose end is not stored yet.
-// See sessionColumns.
+// pastItsTime is true for a pending session s whose time is over and whose end is not stored yet. See sessionColumns.
 const pastItsTime = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expires_at <= clock_timestamp()`
 
 // sessionColumns reads a session as merchants and customers see it: expired once its time is over
@@ -132,9 +130,8 @@ const sessionColumns = `
 	order_id, signing_endpoint_id AS signing_endpoint,
 	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
 
-// Session returns one session with its decided transactions and its payout. It returns
-// checkout.ErrNotFound, and checkout.ErrWrongMode when the merchant owns the session in the other
-// mode.
+// Session returns one session with its decided transactions and its payout. It returns checkout.ErrNotFound, and
+// checkout.ErrWrongMode when the merchant owns the session in the other mode.
 func (s *SessionReader) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
 	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
 	row, err := s.readSession(ctx, true, own, ref.ID, ref.MerchantID, ref.Mode)
@@ -149,9 +146,8 @@ func (s *SessionReader) Session(ctx context.Context, ref checkout.Ref) (checkout
 }
 
 // CustomerSession returns the session of a hosted page, with its pictures and without its payout, and the merchant's
-// brand. One statement is enough for a session that was not tried and shows no picture.
-// The customer has no API key: the 128-bit id is enough to see the page. It returns
-// checkout.ErrNotFound.
+// brand. One statement is enough for a session that was not tried and shows no picture. The customer has no API key:
+// the 128-bit id is enough to see the page. It returns checkout.ErrNotFound.
 func (s *SessionReader) CustomerSession(ctx context.Context, id string) (checkout.Session, people.Brand, error) {
 	row, err := s.readSession(ctx, false, `id = $1`, id)
 	if err == nil {
@@ -269,8 +265,7 @@ const ofCustomer = `
 	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower(?)
 	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower(?)`
 
-// Sessions lists sessions, newest first, with their decided transactions and
-// their payouts.
+// Sessions lists sessions, newest first, with their decided transactions and their payouts.
 func (s *SessionReader) Sessions(
 	ctx context.Context, owner checkout.Owner, f SessionFilter, p pg.Page,
 ) ([]checkout.Session, error) {
@@ -383,13 +378,10 @@ type Expired struct {
 	Left     time.Duration   `json:"left,omitempty"`      // by PostgreSQL's clock
 }
 
-// ExpireSession ends a pending session that has no payment in flight, when its time is over or
-// x.Early is set. It returns the state of the session, so a repeat changes nothing. If expires_at
-// differs from x.At, the row belongs to a retried creation; ErrNotFound is returned. It returns
-// checkout.ErrNotFound for an unknown session too.
-func (s *Sessions) ExpireSession(
-	ctx context.Context, ref checkout.Ref, x Expiry,
-) (Expired, error) {
+// ExpireSession ends a pending session that has no payment in flight, when its time is over or x.Early is set. It
+// returns the state of the session, so a repeat changes nothing. If expires_at differs from x.At, the row belongs to a
+// retried creation; ErrNotFound is returned. It returns checkout.ErrNotFound for an unknown session too.
+func (s *Sessions) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (Expired, error) {
 	return pg.InTx(ctx, s.pool, "expire session", func(tx pgx.Tx) (got Expired, err error) {
 		var inFlight bool
 		err = tx.QueryRow(ctx, `

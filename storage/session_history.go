@@ -23,12 +23,10 @@ type EventHistory struct {
 	Deliveries []webhook.Delivery `db:"-"` // each with its newest attempts, oldest first, without response bodies
 }
 
-// maxAttemptsOfTree is how many attempts a history shows of each delivery: the attempts of the last
-// two runs.
+// maxAttemptsOfTree is how many attempts a history shows of each delivery: the attempts of the last two runs.
 const maxAttemptsOfTree = 2 * webhook.MaxAttempts
 
-// SessionHistory returns the history of a session, in one round trip. The history of an unknown
-// session is empty.
+// SessionHistory returns the history of a session, in one round trip. The history of an unknown session is empty.
 func (s *SessionReader) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHistory, error) {
 	var (
 		h          SessionHistory

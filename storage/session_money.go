@@ -64,8 +64,7 @@ type LedgerEntry struct {
 	Postings  []LedgerBalance `db:"-"` // ordered by asset, then debits before credits
 }
 
-// SessionMoney returns how the money of a session moved, in one round trip. It is empty for an unknown
-// session.
+// SessionMoney returns how the money of a session moved, in one round trip. It is empty for an unknown session.
 func (s *SessionReader) SessionMoney(ctx context.Context, ref checkout.Ref) (SessionMoney, error) {
 	var (
 		got      SessionMoney
@@ -128,8 +127,7 @@ type entryPosting struct {
 	LedgerBalance
 }
 
-// Decimal returns the amount in major units of the asset, and whether it is a credit. The result has
-// no sign.
+// Decimal returns the amount in major units of the asset, and whether it is a credit. The result has no sign.
 func (b LedgerBalance) Decimal() (amount string, credit bool, err error) {
 	units, ok := new(big.Int).SetString(b.Amount, 10)
 	if !ok {

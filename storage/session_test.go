@@ -70,8 +70,7 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// A creation that was rolled back comes again with the same id. The run of the first try may still
-// exist.
+// A creation that was rolled back comes again with the same id. The run of the first try may still exist.
 func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
@@ -237,8 +236,7 @@ func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 	require.EqualValues(t, 0, digest, "the digest signs, so it is sealed")
 }
 
-// BenchmarkSession measures PostgreSQL's time for a creation without a workflow, and for a
-// merchant's poll.
+// BenchmarkSession measures PostgreSQL's time for a creation without a workflow, and for a merchant's poll.
 func BenchmarkSession(b *testing.B) {
 	f := newSerialFixture(b)
 	b.Run("create", func(b *testing.B) {

@@ -52,8 +52,7 @@ func newPeriod(from time.Time) Period {
 	return Period{From: from, Sessions: map[checkout.Status]int{}, Paid: map[money.Currency]money.Amount{}}
 }
 
-// DeliveryHealth counts the deliveries of the last 24 hours. Each delivery counts once in the first
-// six.
+// DeliveryHealth counts the deliveries of the last 24 hours. Each delivery counts once in the first six.
 type DeliveryHealth struct {
 	Delivered int
 	Failed    int
@@ -150,17 +149,13 @@ type summaryQuery struct {
 	mode       checkout.Mode
 }
 
-// queue adds a query over the rows of a table since a time. It puts the conditions between head and
-// tail.
-func (q summaryQuery) queue(
-	prefix, table string, since time.Time, head, tail string,
-) *pgx.QueuedQuery {
+// queue adds a query over the rows of a table since a time. It puts the conditions between head and tail.
+func (q summaryQuery) queue(prefix, table string, since time.Time, head, tail string) *pgx.QueuedQuery {
 	sql := fmt.Sprintf(`
 		%[1]s
 		WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3
 			AND %[2]s.created_at >= $4 %[3]s`, head, table, tail)
-	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-checkout.ClockSkew)),
-		since)
+	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-checkout.ClockSkew)), since)
 }
 
 // sessions fills in the periods. unit is the length of each: "hour" or "day".

@@ -204,10 +204,9 @@ func (s *Treasury) transfers(ctx context.Context, where string, args ...any) ([]
 // ErrFrozen: the account signs nothing at present.
 var ErrFrozen = errors.New("the treasury account is frozen")
 
-// AddVersion signs the next version of a live transfer and stores it, under the lock of the
-// account. added is false when the transfer has ended, or has a newer version
-// than last: another process was faster. A version pays the same as the one before, unless it cancels
-// the transfer, as an operator asked. It returns ErrFrozen.
+// AddVersion signs the next version of a live transfer and stores it, under the lock of the account. added is false
+// when the transfer has ended, or has a newer version than last: another process was faster. A version pays the same as
+// the one before, unless it cancels the transfer, as an operator asked. It returns ErrFrozen.
 func (s *Treasury) AddVersion(
 	ctx context.Context, t Transfer, plan treasury.TransferPlan, sign SignVersion,
 ) (v treasury.TransferVersion, added bool, err error) {

@@ -14,8 +14,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// PayoutFollowUp lists the deliveries to start after the failure of a payout that had been sent. Histories
-// hold it.
+// PayoutFollowUp lists the deliveries to start after the failure of a payout that had been sent. Histories hold it.
 type PayoutFollowUp struct {
 	checkout.Ref // of the payout
 
@@ -98,10 +97,9 @@ type ending struct {
 	failure  checkout.PayoutFailure
 }
 
-// mayFail reports whether the balances at the final block can be compared with the ledger. It returns a
-// MissingError when the account lacks some of the transfer's currency. What other transfers may take is no
-// excuse: those that did are booked before, and the next round decides. What transfers have burnt is one: they
-// wait for the same balances.
+// mayFail reports whether the balances at the final block can be compared with the ledger. It returns a MissingError
+// when the account lacks some of the transfer's currency. What other transfers may take is no excuse: those that did
+// are booked before, and the next round decides. What transfers have burnt is one: they wait for the same balances.
 func (e ending) mayFail(ctx context.Context, tx pgx.Tx, all []BurntGas) (bool, error) {
 	if e.failure == "" {
 		return true, nil
@@ -268,10 +266,9 @@ const liveAgain = `
 		block_hash = NULL, tx_hash = NULL, cost = NULL
 	WHERE id = $1`
 
-// ReopenTransfer makes a confirmed transfer live again: a reorganization undid its end. Its payouts
-// keep their status and are confirmed no more. A transfer that paid nobody cannot be reopened: its
-// payout may have got another one. Then the account is frozen, and a person must look. reopened is
-// false when the transfer is live already.
+// ReopenTransfer makes a confirmed transfer live again: a reorganization undid its end. Its payouts keep their status
+// and are confirmed no more. A transfer that paid nobody cannot be reopened: its payout may have got another one. Then
+// the account is frozen, and a person must look. reopened is false when the transfer is live already.
 func (s *Treasury) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {
 	doing := "reopen transfer " + t.ID
 	return inTreasury(ctx, s, doing, t.AccountID, func(tx pgx.Tx, a accountRow) (reopened bool, err error) {

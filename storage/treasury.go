@@ -107,9 +107,7 @@ func lockChain(ctx context.Context, tx pgx.Tx, mode checkout.Mode, chainID strin
 }
 
 // TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
-func (s *Treasury) TreasuryAccounts(
-	ctx context.Context, mode checkout.Mode,
-) ([]TreasuryAccount, error) {
+func (s *Treasury) TreasuryAccounts(ctx context.Context, mode checkout.Mode) ([]TreasuryAccount, error) {
 	got, err := pg.Collect[TreasuryAccount](ctx, s.pool, selectTreasury+`WHERE a.mode = $1 ORDER BY a.id`, mode)
 	return got, pg.Wrap("treasury accounts", err)
 }

@@ -20,11 +20,10 @@ type BalanceCheck struct {
 	Frozen  string                          // why this call froze the account; "" when it did not
 }
 
-// CompareBalances compares the balances of an account with the ledger. What is above it at the final block
-// is booked as a top-up: a reorganization may undo what came later. What is below it, by more than the live
-// transfers may take, freezes the account: at once when it is missing at the final block, and when it is
-// missing at the latest block and still at a later one. Balances that are older than what the ledger knows
-// say nothing, and the result is empty.
+// CompareBalances compares the balances of an account with the ledger. What is above it at the final block is booked as
+// a top-up: a reorganization may undo what came later. What is below it, by more than the live transfers may take,
+// freezes the account: at once when it is missing at the final block, and when it is missing at the latest block and
+// still at a later one. Balances that are older than what the ledger knows say nothing, and the result is empty.
 func (s *Treasury) CompareBalances(
 	ctx context.Context, accountID string, now treasury.AccountSnapshot,
 ) (BalanceCheck, error) {
@@ -94,9 +93,7 @@ func (a *accountRow) knowsFinal(ctx context.Context, tx pgx.Tx, now treasury.Acc
 }
 
 // compare compares balances with the ledger. live is what the live transfers may have taken.
-func (a *accountRow) compare(
-	ctx context.Context, tx pgx.Tx, balances, live money.Purse,
-) (comparison, error) {
+func (a *accountRow) compare(ctx context.Context, tx pgx.Tx, balances, live money.Purse) (comparison, error) {
 	got := comparison{true, money.Purse{}, money.Purse{}}
 	booked, err := walletBalances(ctx, tx, a.Mode, a.ID)
 	if err != nil {
@@ -218,9 +215,7 @@ func (s *Treasury) BookOutflows(
 
 // unexplained returns the outflows that are not the payment of a transfer. all has every outflow of a transaction or
 // none of it: an output of a transfer explains one. An outflow keeps its cost unless the end of a transfer books it.
-func (a *accountRow) unexplained(
-	ctx context.Context, tx pgx.Tx, all []treasury.Outflow,
-) ([]treasury.Outflow, error) {
+func (a *accountRow) unexplained(ctx context.Context, tx pgx.Tx, all []treasury.Outflow) ([]treasury.Outflow, error) {
 	hashes := make([]string, len(all))
 	for i, o := range all {
 		hashes[i] = o.TxHash

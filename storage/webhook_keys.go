@@ -27,11 +27,12 @@ type WebhookKeys struct {
 // signing. A merchant that deploys the new secret late has a week to find out.
 const ExplainedFor = 7 * 24 * time.Hour
 
-// WebhookKeys returns the digests that sign for the merchant's registrations. It adds the digests
-// that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
-// empty. Callers use them to find out which secret made a signature. The digests must not leave the
-// process.
-func (s *WebhookSecretReader) WebhookKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]WebhookKeys, error) {
+// WebhookKeys returns the digests that sign for the merchant's registrations. It adds the digests that signed the
+// deliveries of the event eventID, also of deleted registrations; eventID may be empty. Callers use them to find out
+// which secret made a signature. The digests must not leave the process.
+func (s *WebhookSecretReader) WebhookKeys(
+	ctx context.Context, owner checkout.Owner, eventID string,
+) ([]WebhookKeys, error) {
 	got, err := pg.CollectBy(ctx, s.pool, s.scanWebhookKeys, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,

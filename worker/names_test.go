@@ -49,8 +49,7 @@ func TestNames_StayAsStored(t *testing.T) {
 
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got,
-		"with new names only, add them: go test ./worker -run TestNames -update-names")
+	require.Equal(t, string(want), got, "with new names only, add them: go test ./worker -run TestNames -update-names")
 }
 
 // namesOf returns the names in the JSON of the arguments of a function, without the first skip, and of its results.

@@ -41,8 +41,7 @@ type Options struct {
 }
 
 const (
-	// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
-	// receiver gets one twice.
+	// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no receiver gets one twice.
 	stopTimeout = 15 * time.Second
 	// longestStop limits Stop. The SDK stops its parts one after the other and waits up to stopTimeout for each. None
 	// begins new work meanwhile, so they are all done within one stopTimeout, unless something hangs.

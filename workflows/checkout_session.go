@@ -100,9 +100,8 @@ func (s *session) phase() checkout.Phase {
 	return checkout.PhaseOpen
 }
 
-// startTimer makes the session due after left, or when an operator cancels. The caller computes
-// left from ExpiresAt, an absolute time: a worker may start the run late, and the session must
-// not expire later for it.
+// startTimer makes the session due after left, or when an operator cancels. The caller computes left from ExpiresAt, an
+// absolute time: a worker may start the run late, and the session must not expire later for it.
 func (s *session) startTimer(ctx workflow.Context, left time.Duration) {
 	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{
 		Summary: "session expires " + s.in.ExpiresAt.UTC().Format("15:04:05Z"),

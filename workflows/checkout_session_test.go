@@ -159,8 +159,7 @@ func TestPayout_WithoutARowFails(t *testing.T) {
 	require.Equal(t, contract.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
 }
 
-// completed brings a session to completed without a workflow and returns its
-// payout's id.
+// completed brings a session to completed without a workflow and returns its payout's id.
 func (w *world) completed(card string) string {
 	w.t.Helper()
 	s, _ := w.session()
@@ -522,9 +521,8 @@ func TestCheckoutSession_ARunOfAnEarlierTryDoesNotEndTheSession(t *testing.T) {
 	require.Equal(t, checkout.StatusPending, w.read(w.s.ID).Status)
 }
 
-// The SDK gives a local activity up after its start-to-close time-out, with all
-// of its attempts, unless it is told otherwise: ten seconds without PostgreSQL
-// left cards charged and sessions pending for ever.
+// The SDK gives a local activity up after its start-to-close time-out, with all of its attempts, unless it is told
+// otherwise: ten seconds without PostgreSQL left cards charged and sessions pending for ever.
 func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T) {
 	w := newRun(t)
 	var patience []time.Duration

@@ -24,8 +24,7 @@ func startDeliveries(
 ) []workflow.ChildWorkflowFuture {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(refs))
 	for _, ref := range refs {
-		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ,
-			ref))
+		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ, ref))
 	}
 	return started
 }

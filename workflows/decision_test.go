@@ -16,8 +16,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Whatever goes wrong while a payment is in flight, the run goes on with it until it
-// is decided.
+// Whatever goes wrong while a payment is in flight, the run goes on with it until it is decided.
 func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -35,8 +35,7 @@ func (d *delivery) continueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, contract.TypeWebhookDelivery, in)
 }
 
-// runID returns the id of the delivery's current run in the log: the id of Temporal's run that
-// began it.
+// runID returns the id of the delivery's current run in the log: the id of Temporal's run that began it.
 func (d *delivery) runID(ctx workflow.Context) string {
 	if d.ref.Continues != nil && !wasReset(ctx) {
 		return d.ref.Continues.RunID

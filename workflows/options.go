@@ -12,10 +12,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// historyIsLong reports whether the run should continue as new. Temporal terminates a run at 51,200
-// events, and a long history is slow to read again. The server suggests a new run from 4,096 events
-// on. Signals alone cannot reach the limit of 51,200: the server accepts 10,000 signals per run,
-// and each costs four events.
+// historyIsLong reports whether the run should continue as new. Temporal terminates a run at 51,200 events, and a long
+// history is slow to read again. The server suggests a new run from 4,096 events on. Signals alone cannot reach the
+// limit of 51,200: the server accepts 10,000 signals per run, and each costs four events.
 func historyIsLong(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 }
@@ -46,9 +45,8 @@ var chargeOptions = workflow.ActivityOptions{
 	RetryPolicy:            backoff(500*time.Millisecond, 10*time.Second),
 }
 
-// watchOptions are for the one activity that watches a live payment until it has news or the
-// payment is decided. It asks every few seconds and sends a heartbeat each time. Any failure makes
-// Temporal start it again.
+// watchOptions are for the one activity that watches a live payment until it has news or the payment is decided. It
+// asks every few seconds and sends a heartbeat each time. Any failure makes Temporal start it again.
 var watchOptions = workflow.ActivityOptions{
 	Summary:             "watch for the bank's or the card network's answer",
 	StartToCloseTimeout: 2 * contract.ActionTimeout,
@@ -91,11 +89,10 @@ func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 	}
 }
 
-// sendOptions allow as many attempts as the retry schedule has left after the attempts made. The
-// delay comes with each failed attempt's error (NextRetryDelay), because a retry policy alone can
-// hold only a geometric series, and its delays are not one. The policy's own back-off applies
-// only when a worker died during an attempt. There is no schedule-to-close: an outage of the
-// workers delays a delivery and never fails it.
+// sendOptions allow as many attempts as the retry schedule has left after the attempts made. The delay comes with each
+// failed attempt's error (NextRetryDelay), because a retry policy alone can hold only a geometric series, and its
+// delays are not one. The policy's own back-off applies only when a worker died during an attempt. There is no
+// schedule-to-close: an outage of the workers delays a delivery and never fails it.
 func sendOptions(made int, receiver string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           contract.TaskQueueWebhooks,
@@ -145,14 +142,11 @@ var housekeepingOptions = workflow.ActivityOptions{
 	RetryPolicy:            backoff(time.Second, time.Minute),
 }
 
-// replayPriority puts bulk replays after new deliveries. Temporal's default is 3; a lower number
-// runs sooner.
+// replayPriority puts bulk replays after new deliveries. Temporal's default is 3; a lower number runs sooner.
 const replayPriority = 4
 
 // deliveryOptions are for the run of a delivery.
-func deliveryOptions(
-	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
-) workflow.ChildWorkflowOptions {
+func deliveryOptions(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowOptions {
 	in := contract.NewWebhookDeliveryInput(owner, typ, ref)
 	options := childOptions(ref.ID, contract.TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
 	options.StaticDetails = in.Details()

@@ -50,8 +50,7 @@ func ofLocal(o workflow.LocalActivityOptions) optionsRow {
 	return r
 }
 
-// TestOptions_AreThese holds every option of an activity: a replay does not see a changed time-out
-// or retry policy.
+// TestOptions_AreThese holds every option of an activity: a replay does not see a changed time-out or retry policy.
 func TestOptions_AreThese(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond

@@ -34,17 +34,15 @@ func sendPayout(ctx workflow.Context, in checkout.Ref) []workflow.ChildWorkflowF
 // the session could not send at once. It tells the merchant: payout.sent or payout.failed. Source: api/interface.md,
 // "Event types".
 //
-// A payout on a real chain may have to wait, for example until the treasury is topped up or a node is
-// back. The run then ends, because a run that waits for days would pin its build. Reconcile starts the
-// payout again.
+// A payout on a real chain may have to wait, for example until the treasury is topped up or a node is back. The run
+// then ends, because a run that waits for days would pin its build. Reconcile starts the payout again.
 func Payout(ctx workflow.Context, in checkout.Ref) (contract.PayoutResult, error) {
 	var (
 		a    *activities.Payments
 		sent treasury.TransferOutcome
 	)
 
-	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the
-	// run.
+	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the run.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
 	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in).Get(ctx, &sent)

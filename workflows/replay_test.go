@@ -120,9 +120,8 @@ func TestReplay_SessionsStayWithinTheirBudget(t *testing.T) {
 	}
 }
 
-// TestReplay_FindsChangedWorkflows breaks each workflow on purpose; replaying
-// the stored histories must find every break. An open history that ends before
-// the break cannot; that is why closed ones are stored as well.
+// TestReplay_FindsChangedWorkflows breaks each workflow on purpose; replaying the stored histories must find every
+// break. An open history that ends before the break cannot; that is why closed ones are stored as well.
 func TestReplay_FindsChangedWorkflows(t *testing.T) {
 	t.Parallel()
 	var (

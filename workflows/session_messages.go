@@ -52,9 +52,8 @@ func setUpdateHandler(ctx workflow.Context, name string, handler, validator any)
 	return workflow.SetUpdateHandlerWithOptions(ctx, name, handler, options)
 }
 
-// refuses looks up in the table whether the session accepts a message now. It changes nothing.
-// It returns nil, or an application error of type SessionNotPending, PaymentInFlight or
-// PaymentNotFound with the session's status as detail.
+// refuses looks up in the table whether the session accepts a message now. It changes nothing. It returns nil, or an
+// application error of type SessionNotPending, PaymentInFlight or PaymentNotFound with the session's status as detail.
 func (s *session) refuses(m checkout.Message, transactionID string) error {
 	answer := s.phase().Answer(m, s.about(transactionID))
 	if answer == checkout.Accepted {
@@ -153,8 +152,7 @@ func (s *session) state() contract.SessionState {
 	return contract.SessionState{Status: s.status, PaymentInFlight: s.payment != nil}
 }
 
-// signal handles a message whose sender gets no answer. A message that the table refuses is
-// logged and ignored.
+// signal handles a message whose sender gets no answer. A message that the table refuses is logged and ignored.
 func (s *session) signal(m checkout.Message, transactionID string) {
 	if err := s.accept(m, transactionID); err != nil {
 		s.log.Info("signal ignored", "op", m, "reason", err)

@@ -149,8 +149,7 @@ func (s *session) putQuestion(ctx workflow.Context, p *payment, q question) {
 		}
 		p.err = s.refusal(checkout.RefusedPaymentInFlight)
 	default:
-		s.log.Error("the payment stays in flight",
-			"transaction_id", p.transactionID, "question", q, "error", p.err)
+		s.log.Error("the payment stays in flight", "transaction_id", p.transactionID, "question", q, "error", p.err)
 	}
 }
 
@@ -173,9 +172,7 @@ func (s *session) decidePayment(ctx workflow.Context, p *payment, q question) (c
 
 // askNetwork runs the activity of the question. If the outcome stays unknown, it gives the payment
 // up: the network then answers finally whether money moved.
-func (s *session) askNetwork(
-	ctx workflow.Context, p *payment, q question,
-) (activities.PaymentAnswer, error) {
+func (s *session) askNetwork(ctx workflow.Context, p *payment, q question) (activities.PaymentAnswer, error) {
 	var (
 		a       *activities.Payments
 		answer  activities.PaymentAnswer
@@ -197,8 +194,7 @@ func (s *session) askNetwork(
 	refused := isType(err, contract.ErrTypePaymentNotFound, contract.ErrTypeSessionNotPending,
 		contract.ErrTypePaymentInFlight, contract.ErrTypePaymentNotPossible)
 	if err != nil && !refused && q != giveUp {
-		s.log.Warn("the card network's answer stays unknown",
-			"transaction_id", p.transactionID, "question", q, "error", err)
+		s.log.Warn("the card network's answer stays unknown", "transaction_id", p.transactionID, "question", q, "error", err)
 		return s.askNetwork(ctx, p, giveUp)
 	}
 	return answer, err

@@ -17,9 +17,8 @@ import (
 // DeliveryPermanentlyFailed. Every new run of the same workflow id is a replay with all attempts anew, and so is a
 // reset to any event. The exception is a run that continues as new: it keeps the count of its attempts.
 //
-// Before each attempt, webhook.DeliverySnapshot.Decide decides on the row in PostgreSQL whether it may
-// be made. Signals: retry_now makes the next attempt at once; resume wakes a delivery that was
-// on hold.
+// Before each attempt, webhook.DeliverySnapshot.Decide decides on the row in PostgreSQL whether it may be made.
+// Signals: retry_now makes the next attempt at once; resume wakes a delivery that was on hold.
 func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) (contract.WebhookDeliveryResult, error) {
 	var (
 		a *activities.Deliveries
@@ -75,9 +74,8 @@ type delivery struct {
 	due              time.Time // of an attempt that waits for its busy endpoint
 }
 
-// send makes attempts until one is accepted, none is left, none can be made now, or retry_now
-// comes. The first attempt is a local activity. Most deliveries need only one attempt, and a
-// local activity costs no dispatch.
+// send makes attempts until one is accepted, none is left, none can be made now, or retry_now comes. The first attempt
+// is a local activity. Most deliveries need only one attempt, and a local activity costs no dispatch.
 func (d *delivery) send(ctx workflow.Context) (sent contract.SendAttemptResult, err error) {
 	if ctx.Err() != nil {
 		return sent, ctx.Err()
@@ -119,14 +117,12 @@ func (d *delivery) readSignals(ctx workflow.Context) {
 	if drop(d.retryNow) {
 		var a *activities.Deliveries
 		local := workflow.WithLocalActivityOptions(ctx, decideOptions)
-		_ = workflow.ExecuteLocalActivity(local, a.HurryDelivery, d.ref).
-			Get(ctx, nil)
+		_ = workflow.ExecuteLocalActivity(local, a.HurryDelivery, d.ref).Get(ctx, nil)
 		// the only error is a cancellation
 	}
 }
 
-// wait waits after a try that sent nothing: until the next try makes sense, or until the run is
-// canceled.
+// wait waits after a try that sent nothing: until the next try makes sense, or until the run is canceled.
 func (d *delivery) wait(ctx workflow.Context, sent contract.SendAttemptResult) {
 	if sent.Reason == contract.ReasonAway {
 		d.away++

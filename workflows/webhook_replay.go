@@ -29,8 +29,7 @@ func WebhookReplay(ctx workflow.Context, in checkout.Ref) (contract.WebhookRepla
 	)
 
 	note := func(status webhook.ReplayStatus) (contract.WebhookReplayResult, error) {
-		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
-			decideOptions), d.RecordReplay,
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.RecordReplay,
 			activities.RecordReplayInput{Ref: in, Status: status,
 				Progress: progress}).Get(steady, nil)
 		return contract.WebhookReplayResult{
@@ -48,8 +47,7 @@ func WebhookReplay(ctx workflow.Context, in checkout.Ref) (contract.WebhookRepla
 
 		second := workflow.NewTimer(ctx, time.Second)
 		var next activities.NextReplayedResult
-		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
-			decideOptions), d.NextReplayed,
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.NextReplayed,
 			activities.NextReplayedInput{Ref: in, Progress: progress}).Get(steady, &next)
 		if err != nil {
 			return contract.WebhookReplayResult{}, err
@@ -79,8 +77,7 @@ func startReplayed(
 		options := deliveryOptions(owner, found.EventType, found.Dispatch)
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Priority.PriorityKey = replayPriority
-		started = append(started, startDelivery(ctx, options, owner, found.EventType,
-			found.Dispatch))
+		started = append(started, startDelivery(ctx, options, owner, found.EventType, found.Dispatch))
 	}
 	for _, child := range started {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

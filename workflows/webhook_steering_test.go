@@ -198,8 +198,7 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 	}
 }
 
-// After a crash Temporal may hand out a task twice; the second one would begin
-// the next attempt at once.
+// After a crash Temporal may hand out a task twice; the second one would begin the next attempt at once.
 func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) {
 	w := newDelivery(t)
 	n := 0

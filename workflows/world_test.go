@@ -160,8 +160,7 @@ func (w *world) refuseWith(statement, code string) {
 	w.exec(`CREATE TRIGGER away BEFORE ` + statement + ` EXECUTE FUNCTION away()`)
 }
 
-// env returns a time-skipping environment that runs id with the real
-// activities.
+// env returns a time-skipping environment that runs id with the real activities.
 func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet)

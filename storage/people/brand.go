@@ -88,9 +88,7 @@ func (s *Store) Brand(ctx context.Context, merchantID string) (Brand, error) {
 
 // Logo returns a merchant's logo, a PNG, and its version. The logo is public, because every
 // customer sees it. It returns checkout.ErrNotFound when the merchant has no logo.
-func (s *Store) Logo(
-	ctx context.Context, merchantID string,
-) (content []byte, version string, err error) {
+func (s *Store) Logo(ctx context.Context, merchantID string) (content []byte, version string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`,
 		merchantID).Scan(&content, &version)
@@ -113,8 +111,7 @@ func (c BrandChange) Empty() bool {
 	return c.Color == nil && c.Logo == nil && c.Contact == nil && c.Receipts == nil
 }
 
-// conflicts returns the fields that c changes and that somebody else changed since the editor saw
-// them.
+// conflicts returns the fields that c changes and that somebody else changed since the editor saw them.
 func (c BrandChange) conflicts(now Brand, color string) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -153,9 +150,7 @@ func (c BrandChange) contact(now Contact) Contact {
 // SetBrand changes the look of a merchant's hosted page. An open page shows the change when it is
 // loaded again. The entries by go to the audit log in the same transaction. It returns ErrColor,
 // ErrLogo for a logo that EncodeLogo did not make, *ContactError, *ChangedError, and checkout.ErrNotFound.
-func (s *Store) SetBrand(
-	ctx context.Context, merchantID string, change BrandChange, by ...merchant.AuditEntry,
-) error {
+func (s *Store) SetBrand(ctx context.Context, merchantID string, change BrandChange, by ...merchant.AuditEntry) error {
 	var (
 		color *string
 		text  string // color, "" for none
@@ -236,15 +231,13 @@ const (
 	maxLogoUpload = 1 << 20   // bytes
 	maxLogoSide   = 1000      // pixels; decoding then takes 8 MB at most
 	maxLogo       = 128 << 10 // bytes, as stored
-	// The page shows a logo in 200 × 44 pixels at most. These sizes suit screens with three dots
-	// per pixel.
+	// The page shows a logo in 200 × 44 pixels at most. These sizes suit screens with three dots per pixel.
 	maxLogoWidth, maxLogoHeight = 600, 132
 )
 
-// EncodeLogo reads an uploaded picture and returns the PNG to store. The PNG is no larger than the
-// page needs, and it holds pixels only: no metadata. It returns ErrLogo when the upload is neither
-// PNG nor JPEG. It returns ErrLogoLarge, without decoding, when the upload is larger than 1 MiB or
-// has more than 1,000 pixels on a side.
+// EncodeLogo reads an uploaded picture and returns the PNG to store. The PNG is no larger than the page needs, and it
+// holds pixels only: no metadata. It returns ErrLogo when the upload is neither PNG nor JPEG. It returns ErrLogoLarge,
+// without decoding, when the upload is larger than 1 MiB or has more than 1,000 pixels on a side.
 func EncodeLogo(r io.Reader) ([]byte, error) {
 	upload, err := io.ReadAll(io.LimitReader(r, maxLogoUpload+1))
 	if err != nil {

@@ -17,8 +17,7 @@ const mailLease = 2 * time.Minute
 // mailPatience is how long a mail is tried. Later its news is old, or the service had no mail server.
 const mailPatience = 24 * time.Hour
 
-// MailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
-// is about.
+// MailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail is about.
 func MailOwners(ctx context.Context, to pg.Executor, merchantID string, kind merchant.MailKind, detail string) error {
 	return MailRoles(ctx, to, merchantID, []merchant.Role{merchant.RoleOwner}, kind, "", detail)
 }

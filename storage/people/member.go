@@ -104,9 +104,7 @@ func mayInvite(ctx context.Context, tx pgx.Tx, merchantID string) error {
 // RenewInvitation mails a new link to a member who has no password yet; the former link ends. Every owner gets a mail
 // when the member is an owner. It changes nothing while a mail to the member waits, because that one gets a new link.
 // It returns checkout.ErrNotFound.
-func (s *Store) RenewInvitation(
-	ctx context.Context, m merchant.Member, by merchant.AuditEntry,
-) error {
+func (s *Store) RenewInvitation(ctx context.Context, m merchant.Member, by merchant.AuditEntry) error {
 	_, unknown := merchant.NewToken()
 	err := s.changeMember(ctx, by, toOwners, `
 		WITH renewed AS (UPDATE member SET invitation_hash = $3, invitation_expires_at = clock_timestamp() + $4::interval
@@ -157,9 +155,8 @@ func (s *Store) Invitation(ctx context.Context, hash []byte) (merchant.Member, s
 	return m.Member, m.Merchant, pg.Wrap("invitation", err)
 }
 
-// AcceptInvitation sets the first password and uses up the invitation, which proves the address. The audit log gets
-// the member and the IP address. It returns checkout.ErrNotFound when the invitation is unknown or
-// expired.
+// AcceptInvitation sets the first password and uses up the invitation, which proves the address. The audit log gets the
+// member and the IP address. It returns checkout.ErrNotFound when the invitation is unknown or expired.
 func (s *Store) AcceptInvitation(
 	ctx context.Context, hash []byte, passwordHash, address string,
 ) (merchant.Member, error) {
@@ -182,9 +179,7 @@ func (s *Store) AcceptInvitation(
 }
 
 // Member returns one member. It returns checkout.ErrNotFound.
-func (s *Store) Member(
-	ctx context.Context, merchantID, memberID string,
-) (merchant.Member, error) {
+func (s *Store) Member(ctx context.Context, merchantID, memberID string) (merchant.Member, error) {
 	m, err := readMember(ctx, s.pool, merchantID, memberID)
 	return m, pg.Wrap("member", err)
 }
@@ -225,9 +220,7 @@ func (s *Store) MembersByEmail(ctx context.Context, email string) ([]MemberWithP
 
 // MemberPassword returns the hash of a member's password. Dangerous actions ask for the password
 // again. It returns checkout.ErrNotFound.
-func (s *Store) MemberPassword(
-	ctx context.Context, merchantID, memberID string,
-) (string, error) {
+func (s *Store) MemberPassword(ctx context.Context, merchantID, memberID string) (string, error) {
 	m, err := pg.One[MemberWithPassword](ctx, s.pool, selectWithPassword+`
 			AND m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
 	return m.Hash, pg.Wrap("member", err)
@@ -267,9 +260,7 @@ func (s *Store) SetRole(
 
 // RemoveMember removes a member's access at once, and everything with which the member proves who it is. It
 // returns the errors of SetRole.
-func (s *Store) RemoveMember(
-	ctx context.Context, merchantID, memberID string, by merchant.AuditEntry,
-) error {
+func (s *Store) RemoveMember(ctx context.Context, merchantID, memberID string, by merchant.AuditEntry) error {
 	return s.changeMember(ctx, by, toOwners, `
 		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2),
 			gone AS (DELETE FROM member_session USING who WHERE member_id = who.id),

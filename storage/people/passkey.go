@@ -126,9 +126,7 @@ func (s *Store) RenamePasskey(
 
 // RemovePasskey removes a passkey of a member, who gets a mail. With the last second factor the recovery codes go
 // too. It returns checkout.ErrNotFound.
-func (s *Store) RemovePasskey(
-	ctx context.Context, merchantID, memberID, id string, by merchant.AuditEntry,
-) error {
+func (s *Store) RemovePasskey(ctx context.Context, merchantID, memberID, id string, by merchant.AuditEntry) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH codes AS (
 			DELETE FROM recovery_code r USING member m

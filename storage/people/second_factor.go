@@ -139,9 +139,7 @@ func (s *Store) RecoveryCodes(ctx context.Context, merchantID, memberID string) 
 
 // RemoveSecondFactor removes the codes of a member's app. The recovery codes go too, unless the member has a
 // passkey. It returns checkout.ErrNotFound when there are no codes of an app.
-func (s *Store) RemoveSecondFactor(
-	ctx context.Context, merchantID, memberID string, by merchant.AuditEntry,
-) error {
+func (s *Store) RemoveSecondFactor(ctx context.Context, merchantID, memberID string, by merchant.AuditEntry) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH codes AS (DELETE FROM recovery_code r USING member m
 			WHERE r.member_id = m.id AND m.id = $1 AND m.merchant_id = $2

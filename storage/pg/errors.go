@@ -58,11 +58,10 @@ func Locked(err error) bool {
 	return sqlState(err) == lockNotAvailable
 }
 
-// Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or
-// refuses connections, or a lock or time-out ran out. It also reports true when this process stops
-// and has closed its connections, and when another process sealed the value with a newer key. The
-// same call may succeed later. Whether this call took effect is unknown, except when the connection
-// failed.
+// Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or refuses connections, or a
+// lock or time-out ran out. It also reports true when this process stops and has closed its connections, and when
+// another process sealed the value with a newer key. The same call may succeed later. Whether this call took effect is
+// unknown, except when the connection failed.
 func Unavailable(err error) bool {
 	if err == nil {
 		return false
@@ -73,8 +72,7 @@ func Unavailable(err error) bool {
 	}
 	code := sqlState(err)
 	if code == "" {
-		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
-			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
+		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.Is(err, context.DeadlineExceeded) || isNetError(err)
 	}
 	switch code[:2] {
 	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
@@ -83,10 +81,9 @@ func Unavailable(err error) bool {
 	return code == lockNotAvailable || code == readOnly
 }
 
-// Misconfigured reports whether a setting is wrong: a master key, or a role, password or database
-// that PostgreSQL does not know, or a pooler that is not configured as Open wants it. A process that
-// gets such an error at its start must stop. A running process waits, because an operator may be
-// changing the setting.
+// Misconfigured reports whether a setting is wrong: a master key, or a role, password or database that PostgreSQL does
+// not know, or a pooler that is not configured as Open wants it. A process that gets such an error at its start must
+// stop. A running process waits, because an operator may be changing the setting.
 func Misconfigured(err error) bool {
 	code := sqlState(err)
 	return errors.Is(err, ErrWrongMasterKey) || errors.Is(err, ErrPooler) || errors.Is(err, ErrRoleSettings) ||

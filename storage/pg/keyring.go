@@ -12,14 +12,12 @@ import (
 	"strings"
 )
 
-// ErrWrongMasterKey: the master key with this id is missing and needed, or it is not the key that
-// sealed a value in the database. A process that gets this error at its start must stop, because it would
-// sign with wrong secrets. A running process gets it when another process with a newer key has
-// sealed a value since; Unavailable then reports true.
+// ErrWrongMasterKey: the master key with this id is missing and needed, or it is not the key that sealed a value in the
+// database. A process that gets this error at its start must stop, because it would sign with wrong secrets. A running
+// process gets it when another process with a newer key has sealed a value since; Unavailable then reports true.
 var ErrWrongMasterKey = errors.New("wrong master key")
 
-// Keyring seals the digests of webhook secrets and other values. The first key seals; every key
-// unseals.
+// Keyring seals the digests of webhook secrets and other values. The first key seals; every key unseals.
 type Keyring struct {
 	current string
 	aeads   map[string]cipher.AEAD
@@ -82,8 +80,7 @@ func (k *Keyring) Unseal(keyID, owner string, sealed []byte) ([]byte, error) {
 	if aead == nil || len(sealed) < aead.NonceSize() {
 		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
 	}
-	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():],
-		[]byte(owner))
+	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], []byte(owner))
 	if err != nil {
 		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
 	}

@@ -22,8 +22,7 @@ func Migrate(ctx context.Context, url string, files fs.FS, then func(context.Con
 	return migrator{url: url, files: files, then: then, tries: 20, pause: 3 * time.Second}.run(ctx)
 }
 
-// migrationLockTimeout is shorter than the lock_timeout of the service's own statements, which wait behind
-// a migration.
+// migrationLockTimeout is shorter than the lock_timeout of the service's own statements, which wait behind a migration.
 const migrationLockTimeout = "2s"
 
 type migrator struct {
@@ -72,8 +71,7 @@ func (m migrator) once(ctx context.Context) error {
 		return err
 	}
 
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files,
-		goose.WithSessionLocker(locker))
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files, goose.WithSessionLocker(locker))
 	if err != nil {
 		return Wrap("read migrations", err)
 	}

@@ -51,9 +51,7 @@ func Value[T any](ctx context.Context, from Querier, query string, args ...any) 
 	return oneBy(ctx, from, pgx.RowTo[T], query, args...)
 }
 
-func oneBy[T any](
-	ctx context.Context, from Querier, read pgx.RowToFunc[T], query string, args ...any,
-) (T, error) {
+func oneBy[T any](ctx context.Context, from Querier, read pgx.RowToFunc[T], query string, args ...any) (T, error) {
 	rows, _ := from.Query(ctx, query, args...) // CollectExactlyOneRow returns the error
 	got, err := pgx.CollectExactlyOneRow(rows, read)
 	return got, Found(err)

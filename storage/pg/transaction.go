@@ -9,9 +9,7 @@ import (
 
 // InTx returns the result of do, which runs in a transaction: the zero value unless the transaction is committed.
 // Errors are wrapped with doing.
-func InTx[T any](
-	ctx context.Context, pool *pgxpool.Pool, doing string, do func(tx pgx.Tx) (T, error),
-) (T, error) {
+func InTx[T any](ctx context.Context, pool *pgxpool.Pool, doing string, do func(tx pgx.Tx) (T, error)) (T, error) {
 	return inTx(ctx, pool, pgx.TxOptions{}, doing, do)
 }
 

@@ -10,17 +10,15 @@ import (
 	"strconv"
 )
 
-// ErrNoBinaries is the error of [FindBinaries] when this computer has no PostgreSQL server
-// programs. It is wrapped.
+// ErrNoBinaries is the error of [FindBinaries] when this computer has no PostgreSQL server programs. It is wrapped.
 var ErrNoBinaries = errors.New(
 	"no PostgreSQL server programs found (postgres and initdb in one directory): " +
 		"install them (Debian and Ubuntu: apt-get install postgresql) or set PG_BIN to their directory",
 )
 
-// FindBinaries returns the directory that holds the programs postgres and initdb. It looks at the
-// environment variable PG_BIN, PATH and /usr/lib/postgresql/*/bin (newest version first), in that
-// order. A PG_BIN that holds no server is an error, never a reason to look elsewhere. The error is
-// [ErrNoBinaries] when there is nothing anywhere.
+// FindBinaries returns the directory that holds the programs postgres and initdb. It looks at the environment variable
+// PG_BIN, PATH and /usr/lib/postgresql/*/bin (newest version first), in that order. A PG_BIN that holds no server is an
+// error, never a reason to look elsewhere. The error is [ErrNoBinaries] when there is nothing anywhere.
 func FindBinaries() (dir string, err error) {
 	if dir := os.Getenv("PG_BIN"); dir != "" {
 		if !holdsServer(dir) {

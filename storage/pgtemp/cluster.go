@@ -141,9 +141,8 @@ func (c cluster) settings(port int, throwaway bool) []string {
 	}, short...)
 }
 
-// postmaster returns the process id in the cluster's lock file when the process is a PostgreSQL
-// server, else 0. It removes the lock file of another process: after a crash the id may be reused,
-// and the server would refuse to start.
+// postmaster returns the process id in the cluster's lock file when the process is a PostgreSQL server, else 0. It
+// removes the lock file of another process: after a crash the id may be reused, and the server would refuse to start.
 func (c cluster) postmaster() int {
 	path := filepath.Join(c.data(), "postmaster.pid")
 	content, err := os.ReadFile(path)

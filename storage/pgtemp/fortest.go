@@ -14,12 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ForTest returns the URL of a database for this test alone. The database is dropped after the
-// test.
+// ForTest returns the URL of a database for this test alone. The database is dropped after the test.
 //
-// migrate fills a template database, once per test process and migrate function. Every test gets a
-// copy of it, which takes less than a tenth of a second. migrate must close its connections. With a
-// nil migrate the database is empty.
+// migrate fills a template database, once per test process and migrate function. Every test gets a copy of it, which
+// takes less than a tenth of a second. migrate must close its connections. With a nil migrate the database is empty.
 //
 // Each test process has one throwaway server, which ends with the process. Every error ends the test:
 // a test that needs PostgreSQL is never skipped.

@@ -26,8 +26,7 @@ func Lock(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// lockDir takes the directory for this process. It waits for patience, because another owner may be
-// about to end.
+// lockDir takes the directory for this process. It waits for patience, because another owner may be about to end.
 func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: %w", dir, errLocked))
 	defer cancel()

@@ -75,9 +75,8 @@ func (u osUser) apply(cmd *exec.Cmd) {
 	}
 }
 
-// own makes the user the owner of dir and its content. It returns an error when the user may
-// not enter a parent of dir. Below the system's temporary directory it opens the parents instead:
-// they belong to tests.
+// own makes the user the owner of dir and its content. It returns an error when the user may not enter a parent of dir.
+// Below the system's temporary directory it opens the parents instead: they belong to tests.
 func (u osUser) own(dir string) error {
 	if u.uid < 0 {
 		return nil

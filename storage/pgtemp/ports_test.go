@@ -25,8 +25,7 @@ func TestFreePorts_GivesDifferentPortsBelow32768(t *testing.T) {
 	require.Less(t, ports[199], 32768)
 }
 
-// TestFreePorts_GivesNoPortToTwoProcesses: go test runs packages side by side, and they bind their ports
-// later.
+// TestFreePorts_GivesNoPortToTwoProcesses: go test runs packages side by side, and they bind their ports later.
 func TestFreePorts_GivesNoPortToTwoProcesses(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -51,8 +51,7 @@ type Server struct {
 	release   sync.Once
 }
 
-// Start starts a server and returns when it accepts connections. ctx limits the start only, not the
-// server's life.
+// Start starts a server and returns when it accepts connections. ctx limits the start only, not the server's life.
 //
 // Start recovers a directory after a crash of the server or of the computer. It waits for a former
 // server or backend that is still ending. Errors: [ErrNoBinaries], [ErrPortTaken], a directory that
@@ -119,9 +118,8 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// awaitFormer waits until the former server on this cluster has ended. The caller holds the
-// directory, so the former server has lost its parent: it is ending already, or awaitFormer tells
-// it to.
+// awaitFormer waits until the former server on this cluster has ended. The caller holds the directory, so the former
+// server has lost its parent: it is ending already, or awaitFormer tells it to.
 func (c cluster) awaitFormer(ctx context.Context) error {
 	began := time.Now()
 	for told := false; ; {
@@ -190,8 +188,7 @@ func (s *Server) startOnce(ctx context.Context) error {
 	cmd := s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
 	cmd.Stdout, cmd.Stderr = file, file
 
-	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends
-	// behind.
+	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends behind.
 	if s.process, err = StartTied(cmd, syscall.SIGQUIT); err != nil {
 		return err
 	}
@@ -220,14 +217,12 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		return err
 	})
 	if refused != nil {
-		return fmt.Errorf("the server on port %d does not know the password in %s: %w",
-			s.port, s.cluster.password(), refused)
+		return fmt.Errorf("the server on port %d does not know the password in %s: %w", s.port, s.cluster.password(), refused)
 	}
 	return err
 }
 
-// URL returns the superuser's postgres:// URL of a database. It contains the password: keep it out
-// of logs.
+// URL returns the superuser's postgres:// URL of a database. It contains the password: keep it out of logs.
 func (s *Server) URL(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -251,9 +246,8 @@ func (s *Server) RunAsServer(cmd *exec.Cmd) { s.cluster.user.apply(cmd) }
 // Done returns a channel that is closed when the postmaster has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.process.Done() }
 
-// Stop shuts the server down fast: it rolls back open transactions and closes connections. After 10
-// s it kills the server. Afterwards [Start] works on the same directory and port. A second Stop
-// does nothing.
+// Stop shuts the server down fast: it rolls back open transactions and closes connections. After 10 s it kills the
+// server. Afterwards [Start] works on the same directory and port. A second Stop does nothing.
 func (s *Server) Stop() error {
 	signal := syscall.SIGINT
 	if s.throwaway {

@@ -24,8 +24,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// parentDir makes the test binary a process that starts a server in this directory and waits to be
-// killed.
+// parentDir makes the test binary a process that starts a server in this directory and waits to be killed.
 const parentDir = "PGTEMP_TEST_PARENT_DIR"
 
 // countOfPorts makes the test binary a process that prints as many ports of FreePorts, and keeps them until its input

@@ -50,9 +50,7 @@ func Payment(session checkout.Ref) storage.NewPayment {
 
 // Begin creates a payment of a session and begins it at the rate 1.08. It returns the payment's id. What n leaves out
 // is that of Payment; reference is the card network's name of the payment, "" for the id.
-func Begin(
-	tb testing.TB, store *storage.Store, session checkout.Ref, n storage.NewPayment, reference string,
-) string {
+func Begin(tb testing.TB, store *storage.Store, session checkout.Ref, n storage.NewPayment, reference string) string {
 	tb.Helper()
 	p := Payment(session)
 	n.SessionID, n.ID, n.CardToken = p.SessionID, cmp.Or(n.ID, p.ID), cmp.Or(n.CardToken, p.CardToken)

@@ -41,9 +41,8 @@ func onSomeNetwork(address string) bool {
 	return false
 }
 
-// List is a set of addresses on chains. Upper and lower case are the same: Ethereum and Bitcoin's
-// newer addresses know no difference, and no two of Bitcoin's older ones differ in their case only. Make
-// one with NewList.
+// List is a set of addresses on chains. Upper and lower case are the same: Ethereum and Bitcoin's newer addresses know
+// no difference, and no two of Bitcoin's older ones differ in their case only. Make one with NewList.
 type List map[string]struct{}
 
 // NewList returns a list of addresses.

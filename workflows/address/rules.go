@@ -42,8 +42,7 @@ func outside(r rune) bool { return r <= ' ' || r > '~' }
 
 // Rules says which payout addresses are refused.
 type Rules struct {
-	// TestNetworks: the payouts of test mode are sent on a test network, so an address of the sandbox is
-	// refused.
+	// TestNetworks: the payouts of test mode are sent on a test network, so an address of the sandbox is refused.
 	TestNetworks bool
 	// Reserved are by mode the treasury's own address and those of the contracts that it uses. No payout on
 	// a real chain goes there.

@@ -6,8 +6,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Charged is a card that the network has charged, as reconciliation compares it with our
-// transactions.
+// Charged is a card that the network has charged, as reconciliation compares it with our transactions.
 type Charged struct {
 	Reference     string // the network's name of the charge
 	TransactionID string // "" when the charge was not made by this service

@@ -2,9 +2,8 @@ package checkout
 
 import "example.com/checkout/workflows/money"
 
-// PayoutBounds are the least and the most of a payment, after our fee, that can be paid out at present. They
-// are in minor units of the payment's currency. The network's fee sets Least, and the treasury's limits set
-// Most.
+// PayoutBounds are the least and the most of a payment, after our fee, that can be paid out at present. They are in
+// minor units of the payment's currency. The network's fee sets Least, and the treasury's limits set Most.
 type PayoutBounds struct{ Least, Most money.Amount }
 
 // Hold reports whether a payment of which net is left can be paid out.

@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A Cell is one installation of the service, with some of all merchants, as two characters of an id's
-// alphabet. Its ids and API keys hold it, so that a proxy in front of several cells knows where a
-// request belongs before it asks anybody.
+// A Cell is one installation of the service, with some of all merchants, as two characters of an id's alphabet. Its ids
+// and API keys hold it, so that a proxy in front of several cells knows where a request belongs before it asks anybody.
 type Cell string
 
 // FirstCell is the cell of an installation that is alone.

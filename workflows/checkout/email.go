@@ -10,14 +10,12 @@ import (
 // MaxEmail is the length of the longest address in characters. RFC 5321 allows no longer path.
 const MaxEmail = 254
 
-// ValidEmail reports whether text, of at most MaxEmail characters, is a bare address: no display
-// name, comment, quoted part, space or control character. The domain must have a dot, which catches
-// name@gmail. Its labels must consist of letters, digits and hyphens. Both sides may contain
-// letters beyond ASCII (RFC 6531).
+// ValidEmail reports whether text, of at most MaxEmail characters, is a bare address: no display name, comment, quoted
+// part, space or control character. The domain must have a dot, which catches name@gmail. Its labels must consist of
+// letters, digits and hyphens. Both sides may contain letters beyond ASCII (RFC 6531).
 func ValidEmail(text string) bool {
 	parsed, err := mail.ParseAddress(text)
-	if err != nil || utf8.RuneCountInString(text) > MaxEmail || parsed.Name != "" ||
-		parsed.Address != text {
+	if err != nil || utf8.RuneCountInString(text) > MaxEmail || parsed.Name != "" || parsed.Address != text {
 		return false
 	}
 	at := strings.LastIndexByte(text, '@')

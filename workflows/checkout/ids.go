@@ -46,9 +46,8 @@ const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
 const idBodyLength = 26 // 128 bits, 5 bits a character
 
-// NewID returns prefix, an underscore and 26 characters. The characters hold 48 bits of the current
-// time in milliseconds, the cell (characters 11 and 12) and 70 random bits. So ids sort by creation and
-// cannot be guessed.
+// NewID returns prefix, an underscore and 26 characters. The characters hold 48 bits of the current time in
+// milliseconds, the cell (characters 11 and 12) and 70 random bits. So ids sort by creation and cannot be guessed.
 func NewID(prefix string) string {
 	b := idTime(time.Now())
 	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
@@ -87,8 +86,7 @@ func idTime(t time.Time) (b [16]byte) {
 	return b
 }
 
-// IDTime returns the time at which an id was made, to the millisecond. It returns false when IsID
-// does.
+// IDTime returns the time at which an id was made, to the millisecond. It returns false when IsID does.
 func IDTime(prefix, id string) (time.Time, bool) {
 	if !IsID(prefix, id) {
 		return time.Time{}, false

@@ -76,8 +76,7 @@ type Payout struct {
 // merchant whose payout waits could choose the day with the best price. A payout that never failed waits for us,
 // unless its charge is disputed, by a customer who may be the merchant. Source: api/README.md, "A payout that failed".
 func (p Payout) RateHolds(now time.Time) bool {
-	return p.RateUntil == nil || !now.After(*p.RateUntil) ||
-		p.Generation == 1 && p.Status != PayoutFailed && !p.Disputed
+	return p.RateUntil == nil || !now.After(*p.RateUntil) || p.Generation == 1 && p.Status != PayoutFailed && !p.Disputed
 }
 
 // Gross converts the source amount at the rate, before the network's fee. It rounds down to the smallest unit.
@@ -148,6 +147,5 @@ func orNull(s string) *string {
 	return &s
 }
 
-// ChainSandbox is the reference of the sandbox's chain. Those of real chains are CAIP-2 names, such as
-// "eip155:1".
+// ChainSandbox is the reference of the sandbox's chain. Those of real chains are CAIP-2 names, such as "eip155:1".
 const ChainSandbox = "sandbox"

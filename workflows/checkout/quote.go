@@ -8,8 +8,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// ErrNoRate means that no exchange rate can be trusted at present. Nothing must be charged then, and payouts
-// wait.
+// ErrNoRate means that no exchange rate can be trusted at present. Nothing must be charged then, and payouts wait.
 var ErrNoRate error = HeldError{HoldRate, errors.New("no exchange rate is available")}
 
 // SourceRate is the price that one source gave.

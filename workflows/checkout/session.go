@@ -63,8 +63,7 @@ type Session struct {
 	Payout       *Payout       `db:"-"` // nil unless completed
 }
 
-// OwnEndpoint returns the id of the endpoint for WebhookURL when no registration's secret signs for
-// it.
+// OwnEndpoint returns the id of the endpoint for WebhookURL when no registration's secret signs for it.
 func (s Session) OwnEndpoint() string {
 	return PrefixEndpoint + strings.TrimPrefix(s.ID, PrefixSession)
 }

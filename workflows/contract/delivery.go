@@ -37,8 +37,7 @@ type ContinuedDelivery struct {
 
 // WebhookDeliveryResult is the result of a run that did not fail.
 type WebhookDeliveryResult struct {
-	// Status is delivered or canceled. A replay whose endpoint was deleted keeps the earlier
-	// status.
+	// Status is delivered or canceled. A replay whose endpoint was deleted keeps the earlier status.
 	Status webhook.DeliveryStatus `json:"status"`
 }
 

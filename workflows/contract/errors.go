@@ -24,8 +24,7 @@ const (
 	ErrTypePayoutNotFound   = "PayoutNotFound"
 	ErrTypeDeliveryNotFound = "DeliveryNotFound"
 	ErrTypeReplayNotFound   = "ReplayNotFound"
-	// ErrTypePayoutTakesLonger: a real chain takes longer than a workflow task may. The workflow then starts
-	// a Payout.
+	// ErrTypePayoutTakesLonger: a real chain takes longer than a workflow task may. The workflow then starts a Payout.
 	ErrTypePayoutTakesLonger = "PayoutTakesLonger"
 	// ErrTypePaymentUnknownToNetwork: the card network does not know the charge or the card.
 	ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"

@@ -49,9 +49,8 @@ const (
 	SignalResume   = "resume"    // a parked delivery is no longer on hold
 )
 
-// Search attributes. The deployment registers them in the namespace. SessionStatus is the status of
-// a closed session; an open session may be decided already. A delivery that succeeded is Completed;
-// DeliveryStatus marks the others.
+// Search attributes. The deployment registers them in the namespace. SessionStatus is the status of a closed session;
+// an open session may be decided already. A delivery that succeeded is Completed; DeliveryStatus marks the others.
 var (
 	SearchAttributeMerchantID = temporal.NewSearchAttributeKeyKeyword("MerchantId")
 	// "Mode" is a keyword of Temporal's query language.

@@ -95,8 +95,7 @@ func (s Scopes) Words() string {
 	return strings.Join(words, "; ")
 }
 
-// ParseScopes reads scopes separated by commas; "" means ScopeFull. Its error names the unknown
-// scope.
+// ParseScopes reads scopes separated by commas; "" means ScopeFull. Its error names the unknown scope.
 func ParseScopes(text string) (Scopes, error) {
 	if text == "" {
 		return Scopes{ScopeFull}, nil
@@ -114,8 +113,7 @@ func ParseScopes(text string) (Scopes, error) {
 	return scopes, nil
 }
 
-// NewAPIKey returns a new secret key for mode. The service shows it once and stores only its
-// HashAPIKey.
+// NewAPIKey returns a new secret key for mode. The service shows it once and stores only its HashAPIKey.
 func NewAPIKey(mode checkout.Mode) string {
 	var b [apiKeyBodyLength / 2]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead

@@ -6,8 +6,7 @@ import (
 	"encoding/base64"
 )
 
-// NewToken returns 256 random bits for a cookie or a link, and their SHA-256, which is all that is
-// stored.
+// NewToken returns 256 random bits for a cookie or a link, and their SHA-256, which is all that is stored.
 func NewToken() (token string, hash []byte) {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead

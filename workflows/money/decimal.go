@@ -16,8 +16,7 @@ type Decimal struct {
 
 var jsonNumber = regexp.MustCompile(`^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$`)
 
-// maxExponent is larger than every exponent that matters. It is small enough that adding a length
-// does not overflow.
+// maxExponent is larger than every exponent that matters. It is small enough that adding a length does not overflow.
 const maxExponent = 1 << 40
 
 // ParseDecimal reads a JSON number token, however large or small. It returns false for other text.

@@ -23,8 +23,7 @@ func ParseUnits(decimal string, places int32) (*big.Int, error) {
 	return units, nil
 }
 
-// FormatUnits writes a number of smallest units as a decimal with all its places: 1500000 with 6
-// places is "1.500000".
+// FormatUnits writes a number of smallest units as a decimal with all its places: 1500000 with 6 places is "1.500000".
 func FormatUnits(units *big.Int, places int32) string {
 	if units.Sign() < 0 {
 		return "-" + FormatUnits(new(big.Int).Neg(units), places)

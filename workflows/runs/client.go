@@ -1,6 +1,5 @@
-// Package runs is the way into the workflows for all other code. It starts, finds, signals and
-// cancels runs in Temporal, and owns the time-outs of these calls. It uses the namespace of the
-// Temporal client.
+// Package runs is the way into the workflows for all other code. It starts, finds, signals and cancels runs in
+// Temporal, and owns the time-outs of these calls. It uses the namespace of the Temporal client.
 package runs
 
 import (
@@ -22,24 +21,20 @@ import (
 
 // Errors of Client, besides those of package checkout.
 var (
-	// ErrOutcomeUnknown: Temporal did not answer in time. The call may take effect, now or later.
-	// Repeating it is safe.
+	// ErrOutcomeUnknown: Temporal did not answer in time. The call may take effect, now or later. Repeating it is safe.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrPaymentNotFound: the session has no such payment in flight.
 	ErrPaymentNotFound = errors.New("no such payment in flight")
 )
 
-// callTimeout limits every call to Temporal. So a merchant learns within a few seconds that the
-// outcome is unknown.
+// callTimeout limits every call to Temporal. So a merchant learns within a few seconds that the outcome is unknown.
 const callTimeout = 3 * time.Second
 
-// Client is the way into the workflows for all other code. It knows their ids, messages and
-// time-outs.
+// Client is the way into the workflows for all other code. It knows their ids, messages and time-outs.
 type Client struct {
 	Temporal client.Client
-	// Pending returns what starts the run of a session that is pending, nil for any other session.
-	// Without it a message to a session that has lost its run gets checkout.ErrNotFound, and Reconcile
-	// starts the run when it is overdue.
+	// Pending returns what starts the run of a session that is pending, nil for any other session. Without it a message to
+	// a session that has lost its run gets checkout.ErrNotFound, and Reconcile starts the run when it is overdue.
 	Pending func(ctx context.Context, sessionID string) (*contract.Orphan, error)
 
 	underWay singleflight.Group // updates under way, by workflow id, name and update id
@@ -59,8 +54,7 @@ func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
 	return got.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
-// maxTerminated limits the result of Terminated. Reconcile finds the other runs when they are
-// overdue.
+// maxTerminated limits the result of Terminated. Reconcile finds the other runs when they are overdue.
 const maxTerminated = 1000
 
 // Terminated returns the workflow ids of runs that were terminated less than within ago. Temporal's

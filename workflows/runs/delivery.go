@@ -18,8 +18,7 @@ func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
 	return err
 }
 
-// StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns
-// ErrOutcomeUnknown.
+// StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
 	_, err := c.Restart(ctx, deliveryWithoutRun(e.Owner, e.Type, ref), false)
 	return err
@@ -35,14 +34,12 @@ func (c *Client) RetryNow(ctx context.Context, deliveryID string) error {
 	return c.signal(ctx, deliveryID, contract.SignalRetryNow, nil)
 }
 
-// ResumeDelivery wakes a parked delivery; a delivery that is not parked ignores it. It returns the
-// errors of RetryNow.
+// ResumeDelivery wakes a parked delivery; a delivery that is not parked ignores it. It returns the errors of RetryNow.
 func (c *Client) ResumeDelivery(ctx context.Context, deliveryID string) error {
 	return c.signal(ctx, deliveryID, contract.SignalResume, nil)
 }
 
-// CancelDelivery cancels a delivery's run, and the run ends the row. It returns the errors of
-// RetryNow.
+// CancelDelivery cancels a delivery's run, and the run ends the row. It returns the errors of RetryNow.
 func (c *Client) CancelDelivery(ctx context.Context, deliveryID string) error {
 	return c.cancel(ctx, deliveryID)
 }

@@ -46,11 +46,10 @@ func (e *NotAllowedError) Error() string {
 
 func (e *NotAllowedError) Unwrap() error { return e.Err }
 
-// EnsureNamespace creates the namespace and its search attributes where they are missing, and
-// raises a retention below MinRetention. It returns when Temporal takes runs with these attributes.
-// Until ctx ends it repeats a step that fails: while Temporal's services find each other or learn
-// of a new namespace, they answer with nearly any error. It returns a NotAllowedError at once.
-// namespace must be the one of the Temporal client. Several processes may call it at once.
+// EnsureNamespace creates the namespace and its search attributes where they are missing, and raises a retention below
+// MinRetention. It returns when Temporal takes runs with these attributes. Until ctx ends it repeats a step that fails:
+// while Temporal's services find each other or learn of a new namespace, they answer with nearly any error. It returns
+// a NotAllowedError at once. namespace must be the one of the Temporal client. Several processes may call it at once.
 func (c *Client) EnsureNamespace(ctx context.Context, namespace string) error {
 	n := setup{Client: c, namespace: namespace}
 	for _, step := range []struct {

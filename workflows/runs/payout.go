@@ -12,9 +12,8 @@ import (
 // payout's failure closes a moment later.
 const closing = time.Second
 
-// StartPayout starts a run of a payout that was retried. When the payout keeps an open run, it starts
-// none: Reconcile starts one if the payout is still pending after that run. It returns
-// ErrOutcomeUnknown.
+// StartPayout starts a run of a payout that was retried. When the payout keeps an open run, it starts none: Reconcile
+// starts one if the payout is still pending after that run. It returns ErrOutcomeUnknown.
 func (c *Client) StartPayout(ctx context.Context, ref checkout.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

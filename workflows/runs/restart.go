@@ -13,16 +13,14 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Start starts the first run of a merchant update or a picture. A repeat changes nothing. It returns
-// ErrOutcomeUnknown.
+// Start starts the first run of a merchant update or a picture. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) Start(ctx context.Context, ref checkout.Ref) error {
 	_, err := c.Restart(ctx, contract.Orphan{Ref: ref}, false)
 	return err
 }
 
-// Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it also
-// starts one when Temporal has a closed run of the id. A row that was just stored is an orphan, too. It
-// returns ErrOutcomeUnknown.
+// Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it also starts one when
+// Temporal has a closed run of the id. A row that was just stored is an orphan, too. It returns ErrOutcomeUnknown.
 func (c *Client) Restart(ctx context.Context, o contract.Orphan, again bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

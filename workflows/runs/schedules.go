@@ -77,8 +77,7 @@ func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 	return errors.Join(faults...)
 }
 
-// MissingSchedules returns the ids of the schedules of s that Temporal does not have. It returns
-// ErrOutcomeUnknown.
+// MissingSchedules returns the ids of the schedules of s that Temporal does not have. It returns ErrOutcomeUnknown.
 func (c *Client) MissingSchedules(ctx context.Context, s Schedules) ([]string, error) {
 	var missing []string
 	for _, wanted := range s.all() {

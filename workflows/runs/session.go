@@ -11,9 +11,8 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// StartSession starts the workflow of a session that is being created. It replaces an open run with
-// the same id: such a run belongs to an earlier try whose row was rolled back, and has another
-// expiry time. It returns ErrOutcomeUnknown.
+// StartSession starts the workflow of a session that is being created. It replaces an open run with the same id: such a
+// run belongs to an earlier try whose row was rolled back, and has another expiry time. It returns ErrOutcomeUnknown.
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -56,8 +55,7 @@ func (c *Client) Pay(ctx context.Context, sessionID, transactionID string) (cont
 		contract.PayInput{TransactionID: transactionID})
 }
 
-// Complete asks the session to look up a payment in flight at the card network. It returns the
-// errors of Pay.
+// Complete asks the session to look up a payment in flight at the card network. It returns the errors of Pay.
 func (c *Client) Complete(ctx context.Context, sessionID, transactionID string) (contract.PaymentResult, error) {
 	return askSession[contract.PaymentResult](ctx, c, sessionID, contract.UpdateComplete, askAgain,
 		contract.CompleteInput{TransactionID: transactionID})

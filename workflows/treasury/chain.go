@@ -16,9 +16,8 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Chain is a blockchain with the treasury's account on it. No answer of a node decides anything: a
-// node's errors have no fixed texts, and a refused transaction may already be mined. Look tells the
-// state, and the state decides.
+// Chain is a blockchain with the treasury's account on it. No answer of a node decides anything: a node's errors have
+// no fixed texts, and a refused transaction may already be mined. Look tells the state, and the state decides.
 type Chain interface {
 	// Account returns the treasury's account.
 	Account() Account

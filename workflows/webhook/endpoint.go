@@ -46,8 +46,7 @@ type Endpoint struct {
 	// MaxInFlight is how many attempts may be under way at a time, RateLimit how many may begin in a second.
 	// nil is the default.
 	MaxInFlight, RateLimit *int
-	// RotatingUntil is when the previous secret stops signing. It is nil when only one secret
-	// signs.
+	// RotatingUntil is when the previous secret stops signing. It is nil when only one secret signs.
 	RotatingUntil *time.Time
 	// FailingSince is when the first of its failed first attempts ended. It is nil unless all of them failed for
 	// so long that the registration is marked.
@@ -129,8 +128,7 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 		return nil, ErrURLSyntax
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" || u.Hostname() == "" ||
-		(u.Scheme != "http" && u.Scheme != "https") {
+	if err != nil || u.Opaque != "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, ErrURLSyntax
 	}
 	if u.User != nil {

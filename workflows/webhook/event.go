@@ -1,6 +1,5 @@
-// Package webhook holds the domain types of webhooks: events, endpoints, deliveries, the retry
-// schedule and the signature. It does no I/O and imports the standard library and packages of domain
-// types only.
+// Package webhook holds the domain types of webhooks: events, endpoints, deliveries, the retry schedule and the
+// signature. It does no I/O and imports the standard library and packages of domain types only.
 package webhook
 
 import (
@@ -10,8 +9,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Event is something that happened once. Body is its envelope: the exact bytes that every delivery
-// sends.
+// Event is something that happened once. Body is its envelope: the exact bytes that every delivery sends.
 type Event struct {
 	checkout.Ref
 

@@ -17,8 +17,7 @@ const (
 	ReplayCanceled  ReplayStatus = "canceled"
 )
 
-// ReplayableStatuses lists the delivery statuses that a bulk replay can select. The first is the
-// default.
+// ReplayableStatuses lists the delivery statuses that a bulk replay can select. The first is the default.
 var ReplayableStatuses = []DeliveryStatus{DeliveryFailed, DeliveryDelivered, DeliveryCanceled}
 
 // Rates of a bulk replay, in deliveries a second. The default is gentle, because the receiver has

@@ -65,8 +65,7 @@ func samplePayout(failure checkout.PayoutFailure) sampler {
 			CreatedAt:  at.Add(-2 * time.Second), SentAt: &at,
 		}
 		if failure != "" {
-			p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "",
-				nil, &at
+			p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "", nil, &at
 		}
 		return p
 	}

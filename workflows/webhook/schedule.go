@@ -24,10 +24,9 @@ const MaxAttempts = len(retryDelays) + 1
 // is ResponseTimeout plus time for this service.
 const AttemptTimeout = 15 * time.Second
 
-// FallbackDelay returns how long Temporal waits after attempt n when a worker died during it. The
-// first attempt is 1. The schedule comes with a failed attempt's error, so without an error
-// Temporal uses the retry policy's own back-off: it begins and ends like the schedule, and grows by
-// FallbackFactor in between.
+// FallbackDelay returns how long Temporal waits after attempt n when a worker died during it. The first attempt is 1.
+// The schedule comes with a failed attempt's error, so without an error Temporal uses the retry policy's own back-off:
+// it begins and ends like the schedule, and grows by FallbackFactor in between.
 func FallbackDelay(n int) time.Duration {
 	delay := retryDelays[0]
 	for ; n > 1; n-- {
@@ -46,8 +45,7 @@ var FallbackFactor = math.Round(100*math.Pow(
 // ResponseTimeout is how long a receiver has to answer. Source: api/interface.md, "Delivery and retries".
 const ResponseTimeout = 10 * time.Second
 
-// RetryDelay returns how long to wait after attempt n. The first attempt is 1. It returns false
-// after the last attempt.
+// RetryDelay returns how long to wait after attempt n. The first attempt is 1. It returns false after the last attempt.
 func (s Schedule) RetryDelay(n int) (time.Duration, bool) {
 	if n < 1 || n > len(s) {
 		return 0, false

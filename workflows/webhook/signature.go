@@ -106,8 +106,7 @@ type Signature struct {
 	Candidates [][]byte // the value of each v1; at least one
 }
 
-// Fits reports, in constant time, whether a candidate is the signature of body. The key is a secret
-// or its digest.
+// Fits reports, in constant time, whether a candidate is the signature of body. The key is a secret or its digest.
 func (s Signature) Fits(key, body []byte) bool {
 	want := signature(key, strconv.FormatInt(s.Timestamp, 10), body)
 	matched := false
@@ -133,9 +132,8 @@ func Verify(secret, header string, body []byte, now time.Time) error {
 	return nil
 }
 
-// ParseSignature reads "t=<unix>,v1=<hex>[,v1=<hex>…]". It skips unknown schemes, so that a new
-// scheme can be added. It refuses a second t, because that is an attack. It returns a
-// SignatureHeaderError.
+// ParseSignature reads "t=<unix>,v1=<hex>[,v1=<hex>…]". It skips unknown schemes, so that a new scheme can be added. It
+// refuses a second t, because that is an attack. It returns a SignatureHeaderError.
 func ParseSignature(header string) (Signature, error) {
 	var (
 		s    Signature

@@ -112,8 +112,7 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify measures the check of one signature, at a merchant or in POST
-// /v1/webhooks/verify.
+// BenchmarkVerify measures the check of one signature, at a merchant or in POST /v1/webhooks/verify.
 func BenchmarkVerify(b *testing.B) {
 	secret, now, body := webhook.NewSecret(), time.Now(), bytes.Repeat([]byte("x"), 1<<10)
 	header := webhook.Sign(webhook.SecretDigest(secret), now, body)

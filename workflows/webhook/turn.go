@@ -11,8 +11,7 @@ type Turn struct {
 	Now   time.Time // set by tests that skip time; zero means PostgreSQL's clock
 }
 
-// number returns the attempt's number by Temporal's count. Temporal also counts executions that
-// no worker began.
+// number returns the attempt's number by Temporal's count. Temporal also counts executions that no worker began.
 func (t Turn) number() int { return t.Made + t.Try }
 
 // DeliverySnapshot is the state of a delivery's row when a Turn begins. Attempts, Counted, Sending, Due
@@ -77,8 +76,7 @@ func (s DeliverySnapshot) Decide(t Turn) Decision {
 	return Decision{Step: StepBegin, Number: min(t.number(), s.Attempts+1)}
 }
 
-// uncounted reports whether the attempt was already made as a local activity, so that Temporal
-// has not counted it.
+// uncounted reports whether the attempt was already made as a local activity, so that Temporal has not counted it.
 func (s DeliverySnapshot) uncounted(t Turn) bool {
 	if t.Local {
 		return s.Attempts > 0
@@ -86,15 +84,13 @@ func (s DeliverySnapshot) uncounted(t Turn) bool {
 	return s.Counted < t.number() && t.number() <= s.Attempts
 }
 
-// reset reports whether an operator reset the activity: Temporal's count is at an attempt that
-// was counted before. An attempt that has not ended is no sign of a reset: its note was
-// written, but PostgreSQL's answer was lost.
+// reset reports whether an operator reset the activity: Temporal's count is at an attempt that was counted before. An
+// attempt that has not ended is no sign of a reset: its note was written, but PostgreSQL's answer was lost.
 func (s DeliverySnapshot) reset(t Turn) bool {
 	unfinished := s.Sending && t.number() == s.Attempts
 	return t.number() <= s.Counted && !unfinished
 }
 
-// untilDue returns the time until the next attempt is due; 0 when it is due. StepReport uses the
-// full time even after retry_now: the signal itself ends that wait. Without the wait, one retry_now
-// would hurry two attempts.
+// untilDue returns the time until the next attempt is due; 0 when it is due. StepReport uses the full time even after
+// retry_now: the signal itself ends that wait. Without the wait, one retry_now would hurry two attempts.
 func (s DeliverySnapshot) untilDue(t Turn) time.Duration { return max(s.Due.Sub(t.Now), 0) }

@@ -13,8 +13,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestDecide holds the table of README.md of package workflows: each of its rows is
-// one of these, and in this order.
+// TestDecide holds the table of README.md of package workflows: each of its rows is one of these, and in this order.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
