@@ -28,8 +28,7 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 // payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
 	t.Helper()
-	p, err := f.Payouts.Payout(t.Context(), f.payout(t))
-	require.NoError(t, err)
+	p := must(f.Payouts.Payout(t.Context(), f.payout(t)))(t)
 	return p.Destination
 }
 
@@ -56,27 +55,23 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	require.Empty(t, got.Events)
 	require.Len(t, got.Announced, 1)
 	require.WithinDuration(t, time.Now().Add(24*time.Hour), got.Announced[0].At, time.Minute)
-	announced, err := f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
-	require.NoError(t, err)
+	announced := must(f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
 	require.Equal(t, "0xdef", announced[0].Address)
 	require.Equal(t, "a@shop.example", announced[0].By)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%0xabc → 0xdef%'`), "all owners")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%'`))
 	require.Equal(t, "0xabc", f.payoutTo(t), "before the moment")
-	n, err := f.Merchants.ApplyDueAddresses(t.Context(), 10)
-	require.NoError(t, err)
+	n := must(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t)
 	require.Zero(t, n)
 
 	f.comes(t)
 	require.Equal(t, "0xdef", f.payoutTo(t), "after it, though nobody has moved the address yet")
-	p, err := f.Payouts.RetryPayout(t.Context(), failed)
-	require.NoError(t, err)
+	p := must(f.Payouts.RetryPayout(t.Context(), failed))(t)
 	require.Equal(t, "0xdef", p.Destination, "a retry too")
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound, "it is too late to stop it")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'`))
 	for range 2 {
-		_, err = f.Merchants.ApplyDueAddresses(t.Context(), 10)
-		require.NoError(t, err)
+		must(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'
 		AND convert_from(body, 'UTF8') LIKE '%"address":"0xdef"%"previous_attributes":{"payout_addresses":[{%0xabc%'`), "it is told once")
@@ -99,11 +94,9 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	f.comes(t)
 	require.Empty(t, f.payoutTo(t))
 	owner := f.merchant.Owner(checkout.ModeTest)
-	all, err := f.Merchants.PayoutAddresses(t.Context(), owner)
-	require.NoError(t, err)
+	all := must(f.Merchants.PayoutAddresses(t.Context(), owner))(t)
 	require.Empty(t, all)
-	has, err := f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC)
-	require.NoError(t, err)
+	has := must(f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC))(t)
 	require.False(t, has)
 	got = f.changesAddress(t, "0xfff", time.Hour)
 	require.Empty(t, got.Announced)
@@ -120,8 +113,7 @@ func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
 	got := f.changesAddress(t, "0xabc", 24*time.Hour)
 
 	require.Empty(t, got.Events)
-	announced, err := f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
-	require.NoError(t, err)
+	announced := must(f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
 	require.Len(t, announced, 1)
 	require.Equal(t, "0xdef", announced[0].Address)
 }
@@ -172,8 +164,7 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 			f.changesAddress(t, "0xdef", time.Hour)
 			f.comes(t)
 			conn := f.Connect(t)
-			_, err := conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
-			require.NoError(t, err)
+			must(conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`))(t)
 			type result struct {
 				to  string
 				err error
@@ -184,8 +175,7 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 				done <- result{to, err}
 			}()
 			f.waitForLock(t)
-			_, err = conn.Exec(t.Context(), `COMMIT`)
-			require.NoError(t, err)
+			must(conn.Exec(t.Context(), `COMMIT`))(t)
 			require.Equal(t, result{"0xabc", nil}, <-done)
 		})
 	}
@@ -196,13 +186,11 @@ func TestAddressChange_ReplacesNoneThatIsBeingStopped(t *testing.T) {
 	f := newFixture(t)
 	f.changesAddress(t, "0xdef", time.Hour)
 	conn := f.Connect(t)
-	_, err := conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
-	require.NoError(t, err)
+	must(conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`))(t)
 	done := make(chan storage.MerchantChanged, 1)
 	go func() { done <- f.changesAddress(t, "0xfff", time.Hour) }()
 	f.waitForLock(t)
-	_, err = conn.Exec(t.Context(), `COMMIT`)
-	require.NoError(t, err)
+	must(conn.Exec(t.Context(), `COMMIT`))(t)
 	require.Len(t, (<-done).Announced, 1)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry WHERE detail LIKE '%in place of%'`))
 }

@@ -17,8 +17,7 @@ import (
 func (f fixture) limited(t *testing.T, n, maxInFlight, rateLimit int) (webhook.Endpoint, []checkout.Ref) {
 	t.Helper()
 	e := f.endpoint(t, "https://shop.example/limited", webhook.PayoutSent)
-	_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit})
-	require.NoError(t, err)
+	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit}))(t)
 	var refs []checkout.Ref
 	for range n {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -106,8 +105,7 @@ func TestPauseEndpoint_HoldsBackItsAttemptsAndNoOthers(t *testing.T) {
 	other.MerchantID = checkout.NewID(checkout.PrefixMerchant)
 	require.NoError(t, f.Webhooks.PauseEndpoint(t.Context(), other, time.Hour))
 	require.NoError(t, f.Webhooks.PauseEndpoint(t.Context(), refs[0], 20*time.Second))
-	out, err := f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1})
-	require.NoError(t, err)
+	out := must(f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1}))(t)
 	require.Equal(t, webhook.StepBusy, out.Step)
 	require.InDelta(t, 20, out.Wait.Seconds(), 5)
 	_, free := f.publishTest(t, f.endpoint(t, "https://shop.example/limited", webhook.PayoutSent), webhook.PayoutSent)

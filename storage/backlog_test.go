@@ -14,8 +14,7 @@ import (
 
 func TestBacklog_CountsWhatWaits(t *testing.T) {
 	f := newFixture(t)
-	got, err := f.Installation.Backlog(t.Context(), 0)
-	require.NoError(t, err)
+	got := must(f.Installation.Backlog(t.Context(), 0))(t)
 	require.Empty(t, got)
 
 	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
@@ -34,11 +33,9 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	_, err = f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"})
-	require.NoError(t, err)
+	must(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
 
-	got, err = f.Installation.Backlog(t.Context(), 0)
-	require.NoError(t, err)
+	got = must(f.Installation.Backlog(t.Context(), 0))(t)
 	for i := range got {
 		if got[i].Hold == "float" {
 			require.Greater(t, got[i].Oldest, time.Hour)
@@ -53,8 +50,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 		of(storage.BacklogDeliveryParked, ""), of(storage.BacklogPayout, "float"), of(storage.BacklogPayout, ""),
 		of(storage.BacklogFinding, "cost_differs"),
 	}, got)
-	got, err = f.Installation.Backlog(t.Context(), time.Hour)
-	require.NoError(t, err)
+	got = must(f.Installation.Backlog(t.Context(), time.Hour))(t)
 	require.NotContains(t, got, of(storage.BacklogSessionOverdue, ""), "the margin counts")
 }
 

@@ -50,8 +50,7 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	f := newFixture(t)
 	brand := func() people.Brand {
-		b, err := f.People.Brand(t.Context(), f.merchant.ID)
-		require.NoError(t, err)
+		b := must(f.People.Brand(t.Context(), f.merchant.ID))(t)
 		return b
 	}
 	stored := func() people.Contact { return brand().Contact }
@@ -144,8 +143,7 @@ func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
 	upload = append(append(append([]byte(nil), upload[:at]...), textChunk(secret)...), upload[at:]...)
 	_, err := png.Decode(bytes.NewReader(upload))
 	require.NoError(t, err, "the upload is a PNG")
-	got, err := people.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...)))
-	require.NoError(t, err)
+	got := must(people.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...))))(t)
 	require.NotContains(t, string(got), "GPS")
 	require.NotContains(t, string(got), "php")
 }
@@ -192,16 +190,13 @@ func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
 	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
 	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}
 	for i := range 4 {
-		got, err := f.Requests.Allow(t.Context(), wide, narrow)
-		require.NoError(t, err)
+		got := must(f.Requests.Allow(t.Context(), wide, narrow))(t)
 		require.Equal(t, i < 2, got.OK, i)
 		require.Equal(t, i >= 2, got.Wait > 0 && got.Limit == 2 && !got.OK, i)
 	}
-	got, err := f.Requests.Allow(t.Context(), wide)
-	require.NoError(t, err)
+	got := must(f.Requests.Allow(t.Context(), wide))(t)
 	require.Equal(t, []any{true, 4}, []any{got.OK, got.Remaining})
 	narrow.Owner = "cs_2"
-	got, err = f.Requests.Allow(t.Context(), wide, narrow)
-	require.NoError(t, err)
+	got = must(f.Requests.Allow(t.Context(), wide, narrow))(t)
 	require.True(t, got.OK, "another session has its own")
 }

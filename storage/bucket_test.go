@@ -37,8 +37,7 @@ func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	rate := storage.Rate{PerSecond: 0.01, Burst: 3}
 	take := func() storage.Allowance {
-		a, err := f.Requests.AllowAddress(t.Context(), "192.0.2.1", rate)
-		require.NoError(t, err)
+		a := must(f.Requests.AllowAddress(t.Context(), "192.0.2.1", rate))(t)
 		require.Equal(t, 3, a.Limit)
 		return a
 	}
@@ -72,8 +71,7 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
-		a, err := f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst})
-		require.NoError(t, err)
+		a := must(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst}))(t)
 		return a
 	}
 	require.Equal(t, 99, take(100).Remaining)
@@ -114,8 +112,7 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 		require.Zero(t, failed.Load(), name)
 		require.EqualValues(t, 60, let.Load(), name)
 	}
-	keys, err := f.Merchants.APIKeys(t.Context(), f.merchant.ID)
-	require.NoError(t, err)
+	keys := must(f.Merchants.APIKeys(t.Context(), f.merchant.ID))(t)
 	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
 
@@ -129,17 +126,13 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 		require.NoError(t, err)
 	}
 	for i := range 5 {
-		_, err := f.Requests.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate)
-		require.NoError(t, err)
+		must(f.Requests.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate))(t)
 	}
-	_, err := f.Requests.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10})
-	require.NoError(t, err)
+	must(f.Requests.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10}))(t)
 	left := func(keyAge time.Duration) any {
 		var after storage.Bucket
 		for range 10 { // pages of two
-			var err error
-			after, err = f.Installation.DeleteOldBuckets(t.Context(), keyAge, after, 2)
-			require.NoError(t, err)
+			after = must(f.Installation.DeleteOldBuckets(t.Context(), keyAge, after, 2))(t)
 			if after.Owner == "" {
 				return f.query(t, `SELECT count(*) FROM token_bucket`)
 			}
@@ -163,9 +156,8 @@ func TestBuckets_WaitForNoDisk(t *testing.T) {
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 5}
 	for range 2 { // the first call makes the bucket, the second changes it
-		_, err := f.Requests.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate})
-		require.NoError(t, err)
-		_, _, err = f.Merchants.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
+		must(f.Requests.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate}))(t)
+		_, _, err := f.Merchants.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
 		require.NoError(t, err)
 	}
 	m := f.merchant

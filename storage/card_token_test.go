@@ -18,16 +18,14 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	}
 
 	givenUp := session()
-	ok, err := f.Sessions.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError)
-	require.NoError(t, err)
+	ok := must(f.Sessions.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError))(t)
 	require.True(t, ok)
 	require.EqualValues(t, 0, tokens(givenUp), "given up before it began")
 
 	expired := session()
 	f.asks(t, expired)
 	f.asks(t, expired)
-	_, err = f.Sessions.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true})
-	require.NoError(t, err)
+	must(f.Sessions.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true}))(t)
 	require.EqualValues(t, 0, tokens(expired), "its session expired")
 
 	for _, outcome := range []checkout.PaymentOutcome{checkout.OutcomeFailed, checkout.OutcomeSucceeded} {
@@ -35,8 +33,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 		f.asks(t, s)
 		id := f.beginPayment(t, s)
 		f.record(t, s, id, checkout.ChargeResult{Outcome: outcome, Failure: checkout.FailureCardDeclined})
-		_, err = f.Sessions.FinishPayment(t.Context(), s.Ref, id)
-		require.NoError(t, err)
+		must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 		left := 1 // the other payment of a session that can be paid
 		if outcome == checkout.OutcomeSucceeded {
 			left = 0
@@ -50,8 +47,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	f.asks(t, open)
 	f.Exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
 	for _, want := range []int{1, 0} {
-		n, err := f.Installation.ForgetCardTokens(t.Context(), 10)
-		require.NoError(t, err)
+		n := must(f.Installation.ForgetCardTokens(t.Context(), 10))(t)
 		require.Equal(t, want, n)
 	}
 	require.EqualValues(t, 0, tokens(old))

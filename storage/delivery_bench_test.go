@@ -36,8 +36,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		return func(b *testing.B) {
 			p.Limit = 100
 			for b.Loop() {
-				got, err := s.Webhooks.Deliveries(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}, f, p)
-				require.NoError(b, err)
+				got := must(s.Webhooks.Deliveries(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}, f, p))(b)
 				require.NotEmpty(b, got)
 			}
 		}
@@ -55,8 +54,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, pg.Page{}))
 	b.Run("one with its attempts", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Webhooks.Delivery(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10)))
-			require.NoError(b, err)
+			must(s.Webhooks.Delivery(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10))))(b)
 		}
 	})
 	b.Run("attempt", func(b *testing.B) {
@@ -64,22 +62,19 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		for b.Loop() {
 			i += 10
 			ref := checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", i%*logSize))
-			out, err := s.Webhooks.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1})
-			require.NoError(b, err)
+			out := must(s.Webhooks.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1}))(b)
 			require.NoError(b, s.Webhooks.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
 		}
 	})
 	b.Run("overdue, none", func(b *testing.B) {
 		for b.Loop() {
-			got, err := s.Installation.Overdue(ctx, 365*24*time.Hour, "", 200)
-			require.NoError(b, err)
+			got := must(s.Installation.Overdue(ctx, 365*24*time.Hour, "", 200))(b)
 			require.Empty(b, got)
 		}
 	})
 	b.Run("retention, 1000 deliveries", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Installation.DeleteFinished(ctx, 29*24*time.Hour, 1000)
-			require.NoError(b, err)
+			must(s.Installation.DeleteFinished(ctx, 29*24*time.Hour, 1000))(b)
 		}
 	})
 	b.Run("retention, 1000 events that were sent", func(b *testing.B) {
@@ -110,12 +105,10 @@ func fillLog(b *testing.B, n int) *storage.Store {
 	rows, err := conn.Query(b.Context(), `
 		SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('event', 'webhook_delivery', 'webhook_attempt') AND indexdef NOT LIKE '%UNIQUE%'`)
 	require.NoError(b, err)
-	indexes, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Name, Definition string }])
-	require.NoError(b, err)
+	indexes := must(pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Name, Definition string }]))(b)
 	require.NotEmpty(b, indexes)
 	for _, index := range indexes {
-		_, err := conn.Exec(b.Context(), "DROP INDEX "+index.Name)
-		require.NoError(b, err)
+		must(conn.Exec(b.Context(), "DROP INDEX "+index.Name))(b)
 	}
 	const batch = 100_000
 	for from := 0; from < n; from += batch {
@@ -132,17 +125,14 @@ func fillLog(b *testing.B, n int) *storage.Store {
 			`INSERT INTO webhook_attempt (delivery_id, run, number, started_at, duration_ms, status_code, response_body)
 				SELECT 'whd_' || lpad(i::text, 26, '0'), 1, 1, now(), 20, 200, 'ok' FROM generate_series($1::int, $2::int) i WHERE $3 > 0`,
 		} {
-			_, err := conn.Exec(b.Context(), sql, from, min(from+batch, n)-1, n)
-			require.NoError(b, err)
+			must(conn.Exec(b.Context(), sql, from, min(from+batch, n)-1, n))(b)
 		}
 	}
 	for _, index := range indexes {
-		_, err := conn.Exec(b.Context(), index.Definition)
-		require.NoError(b, err)
+		must(conn.Exec(b.Context(), index.Definition))(b)
 	}
 	for _, table := range []string{"event", "webhook_delivery", "webhook_attempt"} {
-		_, err = conn.Exec(b.Context(), "VACUUM ANALYZE "+table)
-		require.NoError(b, err)
+		must(conn.Exec(b.Context(), "VACUUM ANALYZE "+table))(b)
 	}
 	var size int64
 	require.NoError(b, conn.QueryRow(b.Context(), `SELECT pg_database_size(current_database())`).Scan(&size))

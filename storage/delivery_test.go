@@ -24,21 +24,17 @@ func (f fixture) delivery(t *testing.T) checkout.Ref {
 func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
-	_, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
-	require.NoError(t, err)
-	_, err = f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	must(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1}))(t)
+	must(f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))(t)
 
-	out, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1})
-	require.NoError(t, err)
+	out := must(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1}))(t)
 	require.Equal(t, 2, out.Run)
 	require.Equal(t, webhook.DeliveryPending, out.Status)
 
-	_, err = f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	_, err := f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err, "a late word of the old run")
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-	got, err := f.Webhooks.AnyDelivery(t.Context(), d.ID)
-	require.NoError(t, err)
+	got := must(f.Webhooks.AnyDelivery(t.Context(), d.ID))(t)
 	require.Equal(t, webhook.DeliveryPending, got.Status, "the old run has no say any more")
 }
 
@@ -76,10 +72,8 @@ func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 			require.Equal(t, c.signed, signed, name)
 			require.Equal(t, c.failure, failure, name)
 		}
-		got, err := f.Sessions.Session(t.Context(), s.Ref)
-		require.NoError(t, err)
-		shown, err := json.Marshal(got.Payout)
-		require.NoError(t, err)
+		got := must(f.Sessions.Session(t.Context(), s.Ref))(t)
+		shown := must(json.Marshal(got.Payout))(t)
 		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
 	}
 	_, _, err := f.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
@@ -90,7 +84,6 @@ func TestChangeEndpoint_NotesWhen(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))
-	_, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}})
-	require.NoError(t, err)
+	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}}))(t)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at > created_at`))
 }

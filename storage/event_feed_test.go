@@ -26,8 +26,7 @@ const feedPatience = 30 * time.Second
 // feed returns the ids behind after.
 func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
 	t.Helper()
-	got, err := f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit)
-	require.NoError(t, err)
+	got := must(f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit))(t)
 	for _, e := range got {
 		ids = append(ids, e.ID)
 	}
@@ -129,10 +128,8 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	conn := f.Connect(t)
-	tx, err := conn.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT pg_current_xact_id()`)
-	require.NoError(t, err)
+	tx := must(conn.Begin(t.Context()))(t)
+	must(tx.Exec(t.Context(), `SELECT pg_current_xact_id()`))(t)
 
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Empty(t, f.feed(t, "", 100), "the open transaction may still store an event that comes before")
@@ -152,8 +149,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	for _, owner := range []checkout.Owner{
 		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
 	} {
-		got, err := f.Webhooks.EventFeed(t.Context(), owner, "", 100)
-		require.NoError(t, err)
+		got := must(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t)
 		require.Empty(t, got)
 		_, err = f.Webhooks.EventFeed(t.Context(), owner, late, 100)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -192,10 +188,8 @@ func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
 	f := newFixture(t)
 	conn := f.Connect(t)
-	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM event`)
-	require.NoError(t, err)
+	tx := must(conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))(t)
+	must(tx.Exec(t.Context(), `SELECT FROM event`))(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, []string{event.ID}, f.feedOf(t, 1))

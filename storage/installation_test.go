@@ -17,8 +17,7 @@ func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltes
 	t.Cleanup(func() { checkout.SetCell(checkout.FirstCell) })
 	url := pgtemp.ForTest(t, storage.Migrate)
 	open := func() *storage.Keyless {
-		accounts, err := storage.OpenKeyless(t.Context(), storage.Options{URL: url})
-		require.NoError(t, err)
+		accounts := must(storage.OpenKeyless(t.Context(), storage.Options{URL: url}))(t)
 		t.Cleanup(accounts.Close)
 		return accounts
 	}

@@ -28,18 +28,15 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "a declined card moves none")
 	id, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	_, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
-	require.NoError(t, err)
+	must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM ledger_entry WHERE subject = $1 AND kind = 'charge'`, id))
-	got, err := f.Books.LedgerBalances(t.Context(), checkout.ModeLive)
-	require.NoError(t, err)
+	got := must(f.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
 	require.Equal(t, []storage.LedgerBalance{
 		{Account: "acquirer:receivable", Asset: "EUR", Amount: "1050"},
 		{Account: "merchant:payable", Asset: "EUR", Amount: "-1039"},
 		{Account: "revenue:fee", Asset: "EUR", Amount: "-11"},
 	}, got)
-	got, err = f.Books.LedgerBalances(t.Context(), checkout.ModeTest)
-	require.NoError(t, err)
+	got = must(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t)
 	require.Empty(t, got)
 }
 
@@ -59,10 +56,9 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
 
 		payout := s.Owner.Ref(got.PayoutID)
-		sending, err := f.Payouts.PayoutToSend(t.Context(), payout)
-		require.NoError(t, err)
+		sending := must(f.Payouts.PayoutToSend(t.Context(), payout))(t)
 		require.Equal(t, networks.ChainRef, sending.Chain)
-		_, err = f.Payouts.FinishPayout(t.Context(), payout, 0, "")
+		_, err := f.Payouts.FinishPayout(t.Context(), payout, 0, "")
 		if sending.Chain == checkout.ChainSandbox {
 			require.NoError(t, err)
 			continue
@@ -83,8 +79,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	}
 	pays(checkout.AcquirerSandbox)
 	known := pays(checkout.AcquirerStripe)
-	missing, err := f.Books.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
-	require.NoError(t, err)
+	missing := must(f.Books.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil))(t)
 	require.Equal(t, []storage.UnchargedTransaction{{ID: known, Reference: "pi_of_stripe"}}, missing)
 }
 
@@ -131,9 +126,8 @@ func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {
 		_, err := conn.Exec(t.Context(), post, name, c[0], c[1], c[2])
 		require.ErrorContains(t, err, "is not balanced", name)
 	}
+	must(conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR"))(t)
 	_, err := conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR")
-	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR")
 	require.ErrorContains(t, err, "ledger_entry_subject_key", "the same thing twice")
 
 	for _, table := range []string{"ledger_entry", "ledger_posting", "transfer_version"} {

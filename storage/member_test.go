@@ -46,15 +46,12 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := f.Connect(t)
-			tx, err := conn.Begin(t.Context())
-			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), c.holds, f.merchant.ID, c.id)
-			require.NoError(t, err)
+			tx := must(conn.Begin(t.Context()))(t)
+			must(tx.Exec(t.Context(), c.holds, f.merchant.ID, c.id))(t)
 			done := make(chan error, 1)
 			go func() { done <- c.other(context.WithoutCancel(t.Context())) }()
 			f.waitForLock(t)
-			_, err = tx.Exec(t.Context(), c.wants, f.merchant.ID, c.id)
-			require.NoError(t, err)
+			must(tx.Exec(t.Context(), c.wants, f.merchant.ID, c.id))(t)
 			require.NoError(t, tx.Commit(t.Context()))
 			require.NoError(t, <-done)
 		})
@@ -102,12 +99,9 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 
 			// Another sign-in is about to commit when the factor comes.
 			_, other := merchant.NewToken()
-			tx, err := f.Connect(t).Begin(t.Context())
-			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), `UPDATE member SET signed_in_at = now() WHERE id = $1`, m.ID)
-			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), `INSERT INTO member_session (hash, member_id) VALUES ($1, $2)`, other, m.ID)
-			require.NoError(t, err)
+			tx := must(f.Connect(t).Begin(t.Context()))(t)
+			must(tx.Exec(t.Context(), `UPDATE member SET signed_in_at = now() WHERE id = $1`, m.ID))(t)
+			must(tx.Exec(t.Context(), `INSERT INTO member_session (hash, member_id) VALUES ($1, $2)`, other, m.ID))(t)
 			done := make(chan error, 1)
 			go func() { done <- add(m, keep, f.note()) }()
 			f.waitForLock(t)
@@ -117,8 +111,7 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 
 			// One that read the member before, and one that has shown the factor.
 			require.ErrorIs(t, f.People.SignIn(t.Context(), m, "hash", other), checkout.ErrNotFound)
-			now, err := f.People.Member(t.Context(), m.MerchantID, m.ID)
-			require.NoError(t, err)
+			now := must(f.People.Member(t.Context(), m.MerchantID, m.ID))(t)
 			require.NoError(t, f.People.SignIn(t.Context(), now, "hash", other))
 		})
 	}
@@ -129,11 +122,9 @@ func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 	f := newFixture(t)
 	joins := func(shop, email string, accepts bool) {
 		m := merchant.Member{ID: "usr_" + shop, MerchantID: shop, Email: email, Role: merchant.RoleOwner}
-		token, err := f.People.Invite(t.Context(), m, "operator")
-		require.NoError(t, err)
+		token := must(f.People.Invite(t.Context(), m, "operator"))(t)
 		if accepts {
-			_, err = f.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1")
-			require.NoError(t, err)
+			must(f.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1"))(t)
 		}
 	}
 	for _, id := range []string{"mer_squatter", "mer_second"} {
@@ -157,14 +148,11 @@ func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 		token, err := f.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}, "operator")
 		return merchant.HashToken(token), err
 	}
-	first, err := invite()
-	require.NoError(t, err)
-	second, err := invite()
-	require.NoError(t, err)
-	_, err = f.People.AcceptInvitation(t.Context(), first, "hash", "")
+	first := must(invite())(t)
+	second := must(invite())(t)
+	_, err := f.People.AcceptInvitation(t.Context(), first, "hash", "")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	_, err = f.People.AcceptInvitation(t.Context(), second, "hash", "")
-	require.NoError(t, err)
+	must(f.People.AcceptInvitation(t.Context(), second, "hash", ""))(t)
 	_, err = invite()
 	require.ErrorIs(t, err, merchant.ErrEmailInUse, "a person who has joined is no invitation")
 }
@@ -201,8 +189,7 @@ func TestInviteMember_OpenInvitationsAreBounded(t *testing.T) {
 	f.Exec(t, `UPDATE member SET invitation_expires_at = now() - interval '1 second'`)
 	require.ErrorIs(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), merchant.ErrTooManyInvitations)
 	require.NoError(t, f.People.InviteMember(t.Context(), f.person("n7@shop.example"), f.note()), "it takes the place of an expired one")
-	_, err := f.People.Invite(t.Context(), f.person("two@shop.example"), "operator")
-	require.NoError(t, err)
+	must(f.People.Invite(t.Context(), f.person("two@shop.example"), "operator"))(t)
 	f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now(), invitation_hash = NULL, invitation_expires_at = NULL
 		WHERE email LIKE 'n1%'`)
 	require.NoError(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), "who has joined is not invited")
@@ -231,8 +218,7 @@ func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrNotFound, "the former link ends")
 
 	require.NoError(t, f.People.KeepInvitation(t.Context(), m.ID, hash))
-	_, err = f.People.AcceptInvitation(t.Context(), hash, "hash", "")
-	require.NoError(t, err)
+	must(f.People.AcceptInvitation(t.Context(), hash, "hash", ""))(t)
 	require.ErrorIs(t, f.People.RenewInvitation(t.Context(), m, f.note()), checkout.ErrNotFound, "who has joined")
 	require.ErrorIs(t, f.People.RenewInvitation(t.Context(), f.person("x@shop.example"), f.note()), checkout.ErrNotFound)
 }

@@ -19,8 +19,7 @@ import (
 func (f fixture) failedPayout(t *testing.T) checkout.Ref {
 	t.Helper()
 	p := f.payout(t)
-	_, err := f.Payouts.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
+	must(f.Payouts.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress))(t)
 	return p
 }
 
@@ -54,8 +53,7 @@ func TestRetryPayout_OneOfManyWins(t *testing.T) {
 	require.Equal(t, checkout.PayoutInvalidAddress, p.Retried[0].Failure)
 	require.False(t, p.Retried[0].RetriedAt.Before(p.Retried[0].FailedAt))
 
-	any, err := f.Payouts.AnyPayout(t.Context(), ref.ID)
-	require.NoError(t, err)
+	any := must(f.Payouts.AnyPayout(t.Context(), ref.ID))(t)
 	require.Equal(t, p, any)
 	_, err = f.Payouts.AnyPayout(t.Context(), "po_none")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -66,29 +64,23 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
 	ref := f.payout(t)
-	first, err := f.Payouts.Payout(t.Context(), ref)
-	require.NoError(t, err)
-	decided, err := f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
-	require.NoError(t, err)
-	_, err = f.Payouts.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	first := must(f.Payouts.Payout(t.Context(), ref))(t)
+	decided := must(f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError))(t)
+	must(f.Payouts.RetryPayout(t.Context(), ref))(t)
 
-	_, _, err = f.Sandbox.RecordSandboxTransfer(t.Context(), first, treasury.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
+	_, _, err := f.Sandbox.RecordSandboxTransfer(t.Context(), first, treasury.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	_, err = f.Payouts.RefusePayout(t.Context(), first, checkout.PayoutInvalidAddress)
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	_, err = f.Payouts.HoldPayout(t.Context(), first, checkout.HoldFloat, 0)
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	again, err := f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
-	require.NoError(t, err)
+	again := must(f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError))(t)
 	require.Equal(t, decided, again, "its own event and deliveries")
-	now, err := f.Payouts.PayoutToSend(t.Context(), ref)
-	require.NoError(t, err)
+	now := must(f.Payouts.PayoutToSend(t.Context(), ref))(t)
 	require.Nil(t, now.Recorded)
 	require.Equal(t, []any{checkout.PayoutPending, checkout.PayoutFailure("")}, []any{now.Status, now.Failure})
 
-	sent, err := f.Payouts.FinishPayout(t.Context(), ref, 2, "")
-	require.NoError(t, err)
+	sent := must(f.Payouts.FinishPayout(t.Context(), ref, 2, ""))(t)
 	require.Equal(t, webhook.PayoutSent, sent.EventType)
 	require.NotEmpty(t, sent.Deliveries)
 	require.NotEqual(t, decided.Deliveries, sent.Deliveries)
@@ -103,15 +95,13 @@ func TestRetryPayout_IsOverdueWithoutARun(t *testing.T) {
 	f := newFixture(t)
 	ref := f.failedPayout(t)
 	overdue := func() (ids []string) {
-		rows, err := f.Installation.Overdue(t.Context(), 0, "", 10)
-		require.NoError(t, err)
+		rows := must(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
 		}
 		return ids
 	}
 	require.NotContains(t, overdue(), ref.ID)
-	_, err := f.Payouts.RetryPayout(t.Context(), ref)
-	require.NoError(t, err)
+	must(f.Payouts.RetryPayout(t.Context(), ref))(t)
 	require.Contains(t, overdue(), ref.ID)
 }

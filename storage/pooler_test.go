@@ -16,8 +16,7 @@ import (
 // PgBouncer passes no settings on. So the role must have them, and the error says how.
 func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 	f := newFixture(t)
-	keys, err := pg.ParseKeyring(f.MasterKeys)
-	require.NoError(t, err)
+	keys := must(pg.ParseKeyring(f.MasterKeys))(t)
 	open := func() error {
 		s, err := storage.Open(t.Context(), storage.Options{URL: f.URL, Pooled: true, Keys: keys})
 		if err == nil {
@@ -25,8 +24,7 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 		}
 		return err
 	}
-	at, err := url.Parse(f.URL)
-	require.NoError(t, err)
+	at := must(url.Parse(f.URL))(t)
 	statements := pg.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
 	require.Len(t, statements, 4)
 	for i, statement := range statements {
@@ -45,9 +43,8 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 func TestMigrate_IsNotCutShortByTheRolesTimeouts(t *testing.T) {
 	t.Parallel()
 	at := pgtemp.ForTest(t, nil)
-	conn, err := pgx.Connect(t.Context(), at)
-	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), `ALTER ROLE postgres IN DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+
+	conn := must(pgx.Connect(t.Context(), at))(t)
+	_, err := conn.Exec(t.Context(), `ALTER ROLE postgres IN DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+
 		` SET statement_timeout = '1ms'`)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))

@@ -19,8 +19,7 @@ func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result c
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "pl"}, "")
 	f.record(t, s, id, result)
 	for range 2 {
-		_, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
-		require.NoError(t, err)
+		must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 	}
 	return s
 }
@@ -47,10 +46,8 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	// Somebody who cannot sign in waits for no receipts.
 	f.Exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
 	require.NoError(t, f.People.AskForReset(t.Context(), "ann@shop.example"))
-	due, err := f.People.DueMails(t.Context(), 1)
-	require.NoError(t, err)
+	due := must(f.People.DueMails(t.Context(), 1))(t)
 	require.Equal(t, merchant.MailPasswordReset, due[0].Kind)
-	due, err = f.People.DueMails(t.Context(), 1)
-	require.NoError(t, err)
+	due = must(f.People.DueMails(t.Context(), 1))(t)
 	require.Equal(t, []any{merchant.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
 }

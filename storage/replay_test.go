@@ -40,19 +40,16 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
 	r := newReplay(a)
-	n, err := f.Webhooks.PreviewReplay(t.Context(), r)
-	require.NoError(t, err)
+	n := must(f.Webhooks.PreviewReplay(t.Context(), r))(t)
 	require.Equal(t, 5, n)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_replay`))
-	r, err = f.Webhooks.CreateReplay(t.Context(), r)
-	require.NoError(t, err)
+	r = must(f.Webhooks.CreateReplay(t.Context(), r))(t)
 	require.Equal(t, 5, r.Total)
 	require.Equal(t, webhook.ReplayRunning, r.Status)
 
 	var got []string
 	for ; ; r.After = got[len(got)-1] {
-		page, err := f.Webhooks.ReplayedDeliveries(t.Context(), r, 2)
-		require.NoError(t, err)
+		page := must(f.Webhooks.ReplayedDeliveries(t.Context(), r, 2))(t)
 		if len(page) == 0 {
 			break
 		}
@@ -81,11 +78,9 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	} {
 		changed := r
 		tc.change(&changed)
-		n, err := f.Webhooks.PreviewReplay(t.Context(), changed)
-		require.NoError(t, err)
+		n := must(f.Webhooks.PreviewReplay(t.Context(), changed))(t)
 		require.Equal(t, tc.want, n, name)
-		page, err := f.Webhooks.ReplayedDeliveries(t.Context(), changed, 100)
-		require.NoError(t, err)
+		page := must(f.Webhooks.ReplayedDeliveries(t.Context(), changed, 100))(t)
 		require.Len(t, page, tc.want, name)
 	}
 }
@@ -97,17 +92,14 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
 		f.end(t, ref, webhook.DeliveryFailed)
 	}
-	r, err := f.Webhooks.CreateReplay(t.Context(), newReplay(a))
-	require.NoError(t, err)
-	page, err := f.Webhooks.ReplayedDeliveries(t.Context(), r, 1)
-	require.NoError(t, err)
+	r := must(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
+	page := must(f.Webhooks.ReplayedDeliveries(t.Context(), r, 1))(t)
 	again := a.Owner.Ref(page[0].ID)
 	f.begin(t, again, "run-b", 1)
-	_, err = f.Webhooks.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
+	_, err := f.Webhooks.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
 	require.NoError(t, err, "it fails again")
 	r.After = page[0].ID
-	rest, err := f.Webhooks.ReplayedDeliveries(t.Context(), r, 10)
-	require.NoError(t, err)
+	rest := must(f.Webhooks.ReplayedDeliveries(t.Context(), r, 10))(t)
 	require.Len(t, rest, 2)
 }
 
@@ -155,11 +147,9 @@ func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
 func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	r, err := f.Webhooks.CreateReplay(t.Context(), newReplay(a))
-	require.NoError(t, err)
+	r := must(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
 	read := func() webhook.Replay {
-		got, err := f.Webhooks.Replay(t.Context(), r.Ref)
-		require.NoError(t, err)
+		got := must(f.Webhooks.Replay(t.Context(), r.Ref))(t)
 		return got
 	}
 	r.Started, r.Skipped = 3, 1
@@ -188,7 +178,6 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 		require.Empty(t, got)
 	}
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	got, err := f.Webhooks.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10})
-	require.NoError(t, err)
+	got := must(f.Webhooks.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10}))(t)
 	require.Empty(t, got)
 }

@@ -26,16 +26,14 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	require.NoError(t, f.Requests.LogRequests(t.Context(), []merchant.APIRequest{old, fresh}))
 	list := func(p pg.Page) []merchant.APIRequest {
 		p.Limit = 10
-		got, err := f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p)
-		require.NoError(t, err)
+		got := must(f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p))(t)
 		return got
 	}
 	require.Equal(t, []merchant.APIRequest{fresh, old}, list(pg.Page{}))
 	require.Empty(t, list(pg.Page{Until: at}))
 
 	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, old.ID)
-	deleted, err := f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10)
-	require.NoError(t, err)
+	deleted := must(f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10))(t)
 	require.Equal(t, 1, deleted)
 	require.Equal(t, []merchant.APIRequest{fresh}, list(pg.Page{}))
 }

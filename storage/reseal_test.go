@@ -28,8 +28,7 @@ func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
 func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
 	t.Helper()
 	second := webhook.NewSecret()
-	_, err := f.Webhooks.RotateSecret(t.Context(), e.Ref, second, time.Hour)
-	require.NoError(t, err)
+	must(f.Webhooks.RotateSecret(t.Context(), e.Ref, second, time.Hour))(t)
 	return [][]byte{webhook.SecretDigest(second), webhook.SecretDigest(e.Secret)}
 }
 
@@ -45,14 +44,11 @@ func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 		_, ref := process.publishTest(t, e, webhook.PayoutSent)
 		require.Equal(t, want, process.begin(t, ref, "run", 1).Digests, step)
 	}
-	one, err := f.restart(t, old)
-	require.NoError(t, err)
-	other, err := f.restart(t, old)
-	require.NoError(t, err)
+	one := must(f.restart(t, old))(t)
+	other := must(f.restart(t, old))(t)
 	for _, step := range [][]string{{old, fresh}, {fresh, old}} {
 		for _, process := range []*fixture{&one, &other} {
-			*process, err = f.restart(t, step...)
-			require.NoError(t, err)
+			*process = must(f.restart(t, step...))(t)
 			for _, writer := range []fixture{one, other} {
 				e := writer.endpoint(t, "https://shop.example/b", webhook.MerchantUpdated)
 				digests := writer.rotate(t, e)
@@ -64,7 +60,7 @@ func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 		}
 	}
 
-	_, err = f.restart(t, fresh)
+	_, err := f.restart(t, fresh)
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.ErrorContains(t, err, `key "k1" is missing`)
 	require.NotContains(t, err.Error(), strings.TrimPrefix(old, "k1:"))
@@ -120,8 +116,7 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 
 	newer := f.newerKey(t)
 	seen := map[string]int{}
-	done, err := newer.Installation.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows })
-	require.NoError(t, err)
+	done := must(newer.Installation.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows }))(t)
 	require.Equal(t, map[string]int{
 		"webhook secrets": 1, "previous webhook secrets": 1, "idempotent answers": 2, "secrets to be shown once": 1, "second factors": 1,
 	}, done.Values)
@@ -134,15 +129,12 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	kept, _, err := newer.Requests.ClaimRequest(t.Context(), answered, []byte("body"))
 	require.NoError(t, err)
 	require.Equal(t, &answer, kept)
-	secret, err := newer.Store.Secrets.TakeReveal(t.Context(), shown)
-	require.NoError(t, err)
+	secret := must(newer.Store.Secrets.TakeReveal(t.Context(), shown))(t)
 	require.Equal(t, shown.Secret, secret)
-	factor, err := newer.Store.Secrets.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1")
-	require.NoError(t, err)
+	factor := must(newer.Store.Secrets.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1"))(t)
 	require.Equal(t, "a factor", string(factor))
 
-	done, err = newer.Installation.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") })
-	require.NoError(t, err)
+	done = must(newer.Installation.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") }))(t)
 	require.Equal(t, []string{"k1"}, done.Retired, "a repeat says the same")
 }
 
@@ -193,43 +185,35 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	newer := f.newerKey(t)
 	conn := f.Connect(t)
-	tx, err := conn.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`)
-	require.NoError(t, err)
-	done, err := newer.Installation.Reseal(t.Context(), func(string, int) {})
-	require.NoError(t, err)
+	tx := must(conn.Begin(t.Context()))(t)
+	must(tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`))(t)
+	done := must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
 	require.Equal(t, []string{"k1"}, done.Used)
 	require.Empty(t, done.Retired)
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	done, err = newer.Installation.Reseal(t.Context(), func(string, int) {})
-	require.NoError(t, err)
+	done = must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
 	require.Equal(t, []string{"k1"}, done.Retired)
 }
 
 func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	f := newFixture(t)
 	fresh := pg.NewMasterKey("k2")
-	newer, err := f.restart(t, fresh, f.MasterKeys)
-	require.NoError(t, err)
-	done, err := newer.Installation.Reseal(t.Context(), func(string, int) {})
-	require.NoError(t, err)
+	newer := must(f.restart(t, fresh, f.MasterKeys))(t)
+	done := must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
 	require.Equal(t, []string{"k1"}, done.Retired)
 
 	// A process that was forgotten still has the old key first.
 	e := f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
-	_, err = f.restart(t, fresh)
+	_, err := f.restart(t, fresh)
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.ErrorContains(t, err, `key "k1" is missing, and has sealed something since`)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, newer.begin(t, ref, "run", 1).Digests)
 
 	// It starts again, and may seal at any time.
-	_, err = newer.Installation.Reseal(t.Context(), func(string, int) {})
-	require.NoError(t, err)
-	_, err = f.restart(t, f.MasterKeys, fresh)
-	require.NoError(t, err)
+	must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
+	must(f.restart(t, f.MasterKeys, fresh))(t)
 	_, err = f.restart(t, fresh)
 	require.ErrorContains(t, err, `key "k1" is missing, and no reseal has retired it`)
 

@@ -35,20 +35,17 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	id := f.beginPayment(t, paying)
 	f.Exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, paying.ID)
 
-	got, err := f.Sessions.Session(t.Context(), paying.Ref)
-	require.NoError(t, err)
+	got := must(f.Sessions.Session(t.Context(), paying.Ref))(t)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.True(t, got.ExpiresAt.Before(time.Now()))
-	got, err = f.Sessions.Session(t.Context(), over.Ref)
-	require.NoError(t, err)
+	got = must(f.Sessions.Session(t.Context(), over.Ref))(t)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 
 	f.record(t, paying, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled, err := f.Sessions.FinishPayment(t.Context(), paying.Ref, id)
-	require.NoError(t, err)
+	settled := must(f.Sessions.FinishPayment(t.Context(), paying.Ref, id))(t)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
 
-	err = f.Sessions.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
+	err := f.Sessions.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
 	require.ErrorIs(t, err, checkout.ErrNotPending)
 }
 
@@ -56,16 +53,14 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	got, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt})
-	require.NoError(t, err)
+	got := must(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt}))(t)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.InDelta(t, time.Hour, got.Left, float64(5*time.Minute))
 	short := f.newSession()
 	short.Lifetime = time.Millisecond
 	over := f.create(t, short)
 	require.Eventually(t, func() bool {
-		got, err := f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt})
-		require.NoError(t, err)
+		got := must(f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt}))(t)
 		return got == storage.Expired{Status: checkout.StatusExpired}
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -76,12 +71,10 @@ func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	got, err := f.Sessions.Session(t.Context(), s.Ref)
-	require.NoError(t, err)
+	got := must(f.Sessions.Session(t.Context(), s.Ref))(t)
 	require.Equal(t, checkout.StatusPending, got.Status)
 
-	expired, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
-	require.NoError(t, err)
+	expired := must(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
 	require.Equal(t, storage.Expired{Status: checkout.StatusExpired}, expired)
 }
 
@@ -92,8 +85,7 @@ func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
 	again, err := f.Sessions.BeginPayment(t.Context(), s.Ref, first, checkout.Quote{Rate: money.MustRate("1.09")}, "pi_second")
 	require.NoError(t, err, "the same payment may begin again: its worker died")
 	require.False(t, again)
-	c, err := f.Sessions.Charge(t.Context(), s.Ref, first)
-	require.NoError(t, err)
+	c := must(f.Sessions.Charge(t.Context(), s.Ref, first))(t)
 	require.Equal(t, 1, c.Attempt)
 	require.Equal(t, first, c.Reference, "the first reference stays")
 	require.Equal(t, 1, c.Confirms)
@@ -107,8 +99,7 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CardToken: "tok_secret", Method: method, CustomerEmail: &email}, "")
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
-	_, err := f.Sessions.FinishPayment(t.Context(), s.Ref, id)
-	require.NoError(t, err)
+	must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 
 	var envelope struct {
 		ID, Type string
@@ -147,8 +138,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
-	payout, err := f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, "")
-	require.NoError(t, err)
+	payout := must(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, ""))(t)
 	require.Len(t, payout.Deliveries, 1)
 	out, err := f.Webhooks.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})
 	require.NoError(t, err)
@@ -159,8 +149,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	f := newFixture(t)
 	ask := func(url string) string {
-		id, err := f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url)
-		require.NoError(t, err)
+		id := must(f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url))(t)
 		return id
 	}
 	require.Empty(t, ask("https://shop.example/b"))
@@ -191,8 +180,7 @@ func TestSigningEndpoint_IsNeverAnothersInAnySpelling(t *testing.T) {
 		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
 	} {
 		for _, spelling := range []string{"https://shop.example/b", "HTTPS://Shop.example:443/b"} {
-			id, err := f.Webhooks.SigningEndpoint(t.Context(), owner, spelling)
-			require.NoError(t, err)
+			id := must(f.Webhooks.SigningEndpoint(t.Context(), owner, spelling))(t)
 			require.Empty(t, id)
 		}
 	}
@@ -247,8 +235,7 @@ func BenchmarkSession(b *testing.B) {
 	b.Run("read", func(b *testing.B) {
 		s := f.create(b, f.newSession())
 		for b.Loop() {
-			_, err := f.Sessions.Session(b.Context(), s.Ref)
-			require.NoError(b, err)
+			must(f.Sessions.Session(b.Context(), s.Ref))(b)
 		}
 	})
 }

@@ -49,6 +49,15 @@ func newSerialFixture(t testing.TB) fixture {
 	return f
 }
 
+// must returns the result of a call. It ends the test when the call failed.
+func must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return got
+	}
+}
+
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	t.Helper()
@@ -65,16 +74,14 @@ func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.Event
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
 	t.Helper()
-	d, err := f.Webhooks.Delivery(t.Context(), ref)
-	require.NoError(t, err)
+	d := must(f.Webhooks.Delivery(t.Context(), ref))(t)
 	return d
 }
 
 func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.AttemptDecision {
 	t.Helper()
 	require.NoError(t, f.Webhooks.HurryAttempt(t.Context(), ref, runID, time.Time{}))
-	out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number})
-	require.NoError(t, err)
+	out := must(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number}))(t)
 	return out
 }
 
@@ -93,8 +100,7 @@ func started(context.Context, checkout.Session) error { return nil }
 
 func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	t.Helper()
-	s, err := f.Sessions.CreateSession(t.Context(), n, started)
-	require.NoError(t, err)
+	s := must(f.Sessions.CreateSession(t.Context(), n, started))(t)
 	return s
 }
 
@@ -132,16 +138,14 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 // setStatus disables a registration, or enables it.
 func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
 	t.Helper()
-	got, err := f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status})
-	require.NoError(t, err)
+	got := must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status}))(t)
 	return got
 }
 
 // end gives a delivery its final status, in whatever run.
 func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStatus) {
 	t.Helper()
-	_, err := f.Webhooks.EndDelivery(t.Context(), ref, "", status)
-	require.NoError(t, err)
+	must(f.Webhooks.EndDelivery(t.Context(), ref, "", status))(t)
 }
 
 // foreign returns what is not to be found by ref: in the other mode, of another merchant, and of another id.
@@ -186,8 +190,7 @@ func (f fixture) newerKey(t *testing.T) fixture {
 
 func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	f := newFixture(t)
-	at, err := url.Parse(f.URL)
-	require.NoError(t, err)
+	at := must(url.Parse(f.URL))(t)
 	name := strings.TrimPrefix(at.Path, "/")
 	other := func(change func(*url.URL)) error {
 		elsewhere := *at
@@ -210,10 +213,9 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	elsewhere.Path = "/postgres"
 	admin := storagetest.At(t, elsewhere.String()).Connect(t)
 	quoted := pgx.Identifier{name}.Sanitize()
-	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`)
-	require.NoError(t, err)
-	_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name)
-	require.NoError(t, err)
+	must(admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`))(t)
+	must(admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name))(t)
+	var err error
 	for range 30 { // the pool first finds its open connections broken
 		if err = f.Ping(t.Context()); err != nil && strings.Contains(err.Error(), "55000") {
 			break
@@ -222,8 +224,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	require.ErrorContains(t, err, "55000")
 	require.True(t, pg.Unavailable(err))
 	require.False(t, pg.Misconfigured(err))
-	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS true`)
-	require.NoError(t, err)
+	must(admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS true`))(t)
 }
 
 func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
