@@ -61,13 +61,11 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%0xabc → 0xdef%'`), "all owners")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%'`))
 	require.Equal(t, "0xabc", f.payoutTo(t), "before the moment")
-	n := must(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t)
-	require.Zero(t, n)
+	require.Zero(t, must(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t))
 
 	f.comes(t)
 	require.Equal(t, "0xdef", f.payoutTo(t), "after it, though nobody has moved the address yet")
-	p := must(f.Payouts.RetryPayout(t.Context(), failed))(t)
-	require.Equal(t, "0xdef", p.Destination, "a retry too")
+	require.Equal(t, "0xdef", must(f.Payouts.RetryPayout(t.Context(), failed))(t).Destination, "a retry too")
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound, "it is too late to stop it")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'`))
 	for range 2 {
@@ -94,10 +92,8 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	f.comes(t)
 	require.Empty(t, f.payoutTo(t))
 	owner := f.merchant.Owner(checkout.ModeTest)
-	all := must(f.Merchants.PayoutAddresses(t.Context(), owner))(t)
-	require.Empty(t, all)
-	has := must(f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC))(t)
-	require.False(t, has)
+	require.Empty(t, must(f.Merchants.PayoutAddresses(t.Context(), owner))(t))
+	require.False(t, must(f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC))(t))
 	got = f.changesAddress(t, "0xfff", time.Hour)
 	require.Empty(t, got.Announced)
 	require.Len(t, got.Events, 2, "what had come is told first")
@@ -134,49 +130,35 @@ func TestAddressChange_IsStoppedByItsAddress(t *testing.T) {
 	require.Equal(t, "0xabc", f.payoutTo(t))
 }
 
+// stopAnnounced ends every announced change, as StopAddressChange does.
+const stopAnnounced = `UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`
+
 // TestAddressChange_StoppedInTheLastMomentGetsNoPayout stops a change before its moment and commits after
 // it. A payout that is decided in between must wait, and then see that the change is gone.
 func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 	t.Parallel()
-	for name, decide := range map[string]func(f fixture, t *testing.T) func() (string, error){
-		"a payment": func(f fixture, t *testing.T) func() (string, error) {
+	for name, arrange := range map[string]func(t *testing.T, f fixture) func() (checkout.Payout, error){
+		"a payment": func(t *testing.T, f fixture) func() (checkout.Payout, error) {
 			s, id := f.charged(t, succeeded)
-			return func() (string, error) {
+			return func() (checkout.Payout, error) {
 				got, err := f.Sessions.FinishPayment(context.Background(), s.Ref, id)
 				if err != nil {
-					return "", err
+					return checkout.Payout{}, err
 				}
-				p, err := f.Payouts.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
-				return p.Destination, err
+				return f.Payouts.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
 			}
 		},
-		"a retry": func(f fixture, t *testing.T) func() (string, error) {
+		"a retry": func(t *testing.T, f fixture) func() (checkout.Payout, error) {
 			failed := f.failedPayout(t)
-			return func() (string, error) {
-				p, err := f.Payouts.RetryPayout(context.Background(), failed)
-				return p.Destination, err
-			}
+			return func() (checkout.Payout, error) { return f.Payouts.RetryPayout(context.Background(), failed) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			run := decide(f, t)
+			decide := arrange(t, f)
 			f.changesAddress(t, "0xdef", time.Hour)
 			f.comes(t)
-			conn := f.Connect(t)
-			must(conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`))(t)
-			type result struct {
-				to  string
-				err error
-			}
-			done := make(chan result, 1)
-			go func() {
-				to, err := run()
-				done <- result{to, err}
-			}()
-			f.waitForLock(t)
-			must(conn.Exec(t.Context(), `COMMIT`))(t)
-			require.Equal(t, result{"0xabc", nil}, <-done)
+			require.Equal(t, "0xabc", afterLock(t, f, stopAnnounced, "", decide).Destination)
 		})
 	}
 }
@@ -185,13 +167,10 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 func TestAddressChange_ReplacesNoneThatIsBeingStopped(t *testing.T) {
 	f := newFixture(t)
 	f.changesAddress(t, "0xdef", time.Hour)
-	conn := f.Connect(t)
-	must(conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`))(t)
-	done := make(chan storage.MerchantChanged, 1)
-	go func() { done <- f.changesAddress(t, "0xfff", time.Hour) }()
-	f.waitForLock(t)
-	must(conn.Exec(t.Context(), `COMMIT`))(t)
-	require.Len(t, (<-done).Announced, 1)
+	got := afterLock(t, f, stopAnnounced, "", func() (storage.MerchantChanged, error) {
+		return f.changesAddress(t, "0xfff", time.Hour), nil
+	})
+	require.Len(t, got.Announced, 1)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry WHERE detail LIKE '%in place of%'`))
 }
 

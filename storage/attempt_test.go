@@ -229,8 +229,7 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 		require.Equal(t, 2, out.Run)
 		f.Exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
 	}
-	stands := must(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t)
-	require.Equal(t, 1, stands.Attempts, "of the new run")
+	require.Equal(t, 1, must(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t).Attempts, "of the new run")
 	require.Len(t, f.read(t, ref).Attempts, 2)
 }
 

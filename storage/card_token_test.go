@@ -47,8 +47,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	f.asks(t, open)
 	f.Exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
 	for _, want := range []int{1, 0} {
-		n := must(f.Installation.ForgetCardTokens(t.Context(), 10))(t)
-		require.Equal(t, want, n)
+		require.Equal(t, want, must(f.Installation.ForgetCardTokens(t.Context(), 10))(t))
 	}
 	require.EqualValues(t, 0, tokens(old))
 	require.EqualValues(t, 1, tokens(open))

@@ -299,6 +299,15 @@ var payoutDecisions = []decision{
 		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
 			return f.pays(p, ""), f.pays(p, checkout.PayoutNetworkError)
 		})},
+	{name: "a failed payout is retried", first: "2", second: "refused: retry payout: conflict: the payout has not failed",
+		rows: `SELECT status, generation, failure, jsonb_array_length(retried) FROM payout`, hold: "(pending,2,\"\",1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			failed := f.failedPayout(t)
+			return func(ctx context.Context) (any, error) {
+				got, err := f.Payouts.RetryPayout(ctx, failed)
+				return got.Generation, err
+			}, nil
+		}},
 }
 
 const deliveryRows = `SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', a.run, a.number, a.status_code), ' ' ORDER BY a.run, a.number)
@@ -483,15 +492,16 @@ const registrationRows = `SELECT status, previous_sealed_digest IS NOT NULL AS r
 
 var registrationDecisions = []decision{
 	{name: "a registration is created", first: "true", second: same, rows: registrationRows, hold: "(enabled,f)",
-		arrange: func(_ *testing.T, f fixture) (call, call) {
-			e := webhook.Endpoint{
-				Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
-				Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-			}
-			return func(ctx context.Context) (any, error) {
-				got, err := f.Webhooks.CreateEndpoint(ctx, e)
-				return got.ID == e.ID && got.Secret == e.Secret, err
-			}, nil
+		arrange: func(_ *testing.T, f fixture) (call, call) { return f.createsEndpoint(), nil }},
+	{name: "two registrations are created where one is left", first: "true",
+		second: "refused: create webhook registration: too many webhook registrations",
+		rows:   `SELECT count(*) FROM webhook_endpoint`, hold: "(50)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+			f.Exec(t, `INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, master_key_id, sealed_digest, created_at)
+				SELECT 'wh_' || n, merchant_id, mode, url, events, status, master_key_id, '', created_at
+				FROM webhook_endpoint, generate_series(2, $1) n`, webhook.MaxEndpoints-1)
+			return f.createsEndpoint(), f.createsEndpoint()
 		}},
 	{name: "a secret is rotated", second: same, rows: registrationRows, hold: "(enabled,t)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -518,11 +528,21 @@ var registrationDecisions = []decision{
 		}},
 	{name: "a bulk replay is created", second: same, rows: `SELECT status FROM webhook_replay`, hold: "(running)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
-			return func(ctx context.Context) (any, error) {
-				got, err := f.Webhooks.CreateReplay(ctx, r)
-				return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
-			}, nil
+			return f.createsReplay(newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))), nil
+		}},
+	{name: "two bulk replays of a registration are created", rows: `SELECT status FROM webhook_replay`, hold: "(running)",
+		second: "refused: create replay: a bulk replay of the registration is running",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+			return f.createsReplay(newReplay(e)), f.createsReplay(newReplay(e))
+		}},
+	{name: "two bulk replays are created that are too fast together", rows: `SELECT rate FROM webhook_replay`, hold: "(50)",
+		second: "refused: create replay: the merchant's bulk replays are too fast together",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			one := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
+			two := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
+			one.Rate, two.Rate = 50, 51
+			return f.createsReplay(one), f.createsReplay(two)
 		}},
 	{name: "the progress of a bulk replay is noted late", first: "<nil>", second: same, rows: `SELECT after, started FROM webhook_replay`, hold: "(whd_2,2)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -537,6 +557,24 @@ var registrationDecisions = []decision{
 			}
 			return notes("whd_2", 2), notes("whd_1", 1)
 		}},
+}
+
+func (f fixture) createsEndpoint() call {
+	e := webhook.Endpoint{
+		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	}
+	return func(ctx context.Context) (any, error) {
+		got, err := f.Webhooks.CreateEndpoint(ctx, e)
+		return got.ID == e.ID && got.Secret == e.Secret, err
+	}
+}
+
+func (f fixture) createsReplay(r webhook.Replay) call {
+	return func(ctx context.Context) (any, error) {
+		got, err := f.Webhooks.CreateReplay(ctx, r)
+		return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
+	}
 }
 
 func (f fixture) tests(e webhook.Endpoint, subject string, typ webhook.EventType) call {

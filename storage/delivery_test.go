@@ -73,8 +73,7 @@ func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 			require.Equal(t, c.failure, failure, name)
 		}
 		got := must(f.Sessions.Session(t.Context(), s.Ref))(t)
-		shown := must(json.Marshal(got.Payout))(t)
-		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
+		require.Contains(t, string(must(json.Marshal(got.Payout))(t)), `"failure":null`, "it is not decided yet")
 	}
 	_, _, err := f.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)

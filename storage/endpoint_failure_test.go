@@ -120,8 +120,7 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	require.NotNil(t, f.judge(t, e).FailingSince, "what was under way at the hold does not end it")
 
 	require.Nil(t, f.setStatus(t, e, webhook.EndpointEnabled).FailingSince)
-	parked := must(f.Webhooks.ParkedDeliveries(t.Context(), "", 10))(t)
-	require.Equal(t, []checkout.Ref{waits}, parked)
+	require.Equal(t, []checkout.Ref{waits}, must(f.Webhooks.ParkedDeliveries(t.Context(), "", 10))(t))
 	f.event(t, e, webhook.ErrorHTTP)
 	require.Equal(t, webhook.EndpointEnabled, f.judge(t, e).Status, "it has three days again")
 }

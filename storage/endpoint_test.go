@@ -17,8 +17,7 @@ import (
 func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.AllEvents)
-	read := must(f.Webhooks.Endpoint(t.Context(), e.Ref))(t)
-	require.Equal(t, []webhook.EventType{"*"}, read.Events)
+	require.Equal(t, []webhook.EventType{"*"}, must(f.Webhooks.Endpoint(t.Context(), e.Ref))(t).Events)
 	require.EqualValues(t, 1, f.query(t, `SELECT cardinality(events) FROM webhook_endpoint`))
 
 	f.failedPayout(t)
@@ -239,8 +238,7 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	require.Equal(t, 500, last().StatusCode)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1, Retrying: 1}, health())
-	pending := must(f.Webhooks.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID))(t)
-	require.Equal(t, 1, pending)
+	require.Equal(t, 1, must(f.Webhooks.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID))(t))
 
 	f.end(t, d, webhook.DeliveryFailed)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())

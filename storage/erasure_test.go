@@ -166,8 +166,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 		storage.IdempotentRequest{Owner: done.Owner, Route: "POST /v1/checkout", Key: done.ID}, []byte("body"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id": "`+done.ID+`", "amount": 10.5, "customer_email": null}`, string(answer.Body))
-	got = must(f.Sessions.Session(t.Context(), kept.Ref))(t)
-	require.Equal(t, &neighbour, got.CustomerEmail)
+	require.Equal(t, &neighbour, must(f.Sessions.Session(t.Context(), kept.Ref))(t).CustomerEmail)
 	require.NotEmpty(t, f.tablesWith(t, neighbour))
 }
 

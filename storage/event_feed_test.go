@@ -149,8 +149,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	for _, owner := range []checkout.Owner{
 		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
 	} {
-		got := must(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t)
-		require.Empty(t, got)
+		require.Empty(t, must(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t))
 		_, err = f.Webhooks.EventFeed(t.Context(), owner, late, 100)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}

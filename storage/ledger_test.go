@@ -36,8 +36,7 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 		{Account: "merchant:payable", Asset: "EUR", Amount: "-1039"},
 		{Account: "revenue:fee", Asset: "EUR", Amount: "-11"},
 	}, got)
-	got = must(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t)
-	require.Empty(t, got)
+	require.Empty(t, must(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t))
 }
 
 // TestLedger_BooksTestModeOnTestNetworks: a charge of test mode is booked when a real network takes part

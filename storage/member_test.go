@@ -24,49 +24,48 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleViewer}
 	require.NoError(t, f.People.InviteMember(t.Context(), member, f.note()))
 	for name, c := range map[string]struct {
-		holds, wants string // SQL of one transaction; $1 is the merchant, $2 the member or registration
-		id           string
-		other        func(ctx context.Context) error
+		holds, wants string // SQL of one transaction
+		other        func() error
 	}{
 		"a role is changed while its owner signs in": {
-			holds: `UPDATE member SET signed_in_at = now() WHERE id = $2 AND merchant_id = $1`,
-			wants: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR KEY SHARE`, id: member.ID,
-			other: func(ctx context.Context) error {
-				return f.People.SetRole(ctx, f.merchant.ID, member.ID, merchant.RoleDeveloper, f.note())
+			`UPDATE member SET signed_in_at = now() WHERE id = '` + member.ID + `'`,
+			`SELECT FROM merchant WHERE id = '` + f.merchant.ID + `' FOR KEY SHARE`,
+			func() error {
+				return f.People.SetRole(context.Background(), f.merchant.ID, member.ID, merchant.RoleDeveloper, f.note())
 			},
 		},
 		"a secret is rotated while settings change": {
-			holds: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR UPDATE`,
-			wants: `SELECT FROM webhook_endpoint WHERE merchant_id = $1 AND id = $2 FOR KEY SHARE`, id: e.ID,
-			other: func(ctx context.Context) error {
-				_, err := f.Webhooks.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
+			`SELECT FROM merchant WHERE id = '` + f.merchant.ID + `' FOR UPDATE`,
+			`SELECT FROM webhook_endpoint WHERE id = '` + e.ID + `' FOR KEY SHARE`,
+			func() error {
+				_, err := f.Webhooks.RotateSecret(context.Background(), e.Ref, webhook.NewSecret(), time.Hour, f.note())
 				return err
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn := f.Connect(t)
-			tx := must(conn.Begin(t.Context()))(t)
-			must(tx.Exec(t.Context(), c.holds, f.merchant.ID, c.id))(t)
-			done := make(chan error, 1)
-			go func() { done <- c.other(context.WithoutCancel(t.Context())) }()
-			f.waitForLock(t)
-			must(tx.Exec(t.Context(), c.wants, f.merchant.ID, c.id))(t)
-			require.NoError(t, tx.Commit(t.Context()))
-			require.NoError(t, <-done)
+			afterLock(t, f, c.holds, c.wants, func() (any, error) { return nil, c.other() })
 		})
 	}
 }
 
-// waitForLock returns when a transaction waits for a lock.
-func (f fixture) waitForLock(t *testing.T) {
+// afterLock returns the result of call, which waits for a lock of another transaction: that runs hold before the call,
+// and then once the call waits. Then it commits.
+func afterLock[T any](t *testing.T, f fixture, hold, then string, call func() (T, error)) T {
 	t.Helper()
 	conn := f.Connect(t)
+	must(conn.Exec(t.Context(), `BEGIN; `+hold))(t)
+	done := make(chan func(testing.TB) T, 1)
+	go func() { done <- must(call()) }()
+	waiter := f.Connect(t)
 	require.Eventually(t, func() bool {
 		var waits bool
-		err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
+		err := waiter.QueryRow(t.Context(), `SELECT EXISTS (
+			SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
 		return err == nil && waits
 	}, 20*time.Second, 5*time.Millisecond)
+	must(conn.Exec(t.Context(), then+`; COMMIT`))(t)
+	return (<-done)(t)
 }
 
 // TestSignIn_AFirstSecondFactorEndsThoseWithoutIt: also a sign-in that began before it, and whose password is being
@@ -99,14 +98,9 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 
 			// Another sign-in is about to commit when the factor comes.
 			_, other := merchant.NewToken()
-			tx := must(f.Connect(t).Begin(t.Context()))(t)
-			must(tx.Exec(t.Context(), `UPDATE member SET signed_in_at = now() WHERE id = $1`, m.ID))(t)
-			must(tx.Exec(t.Context(), `INSERT INTO member_session (hash, member_id) VALUES ($1, $2)`, other, m.ID))(t)
-			done := make(chan error, 1)
-			go func() { done <- add(m, keep, f.note()) }()
-			f.waitForLock(t)
-			require.NoError(t, tx.Commit(t.Context()))
-			require.NoError(t, <-done)
+			signsIn := fmt.Sprintf(`UPDATE member SET signed_in_at = now() WHERE id = '%[1]s';
+				INSERT INTO member_session (hash, member_id) VALUES ('\x%[2]x', '%[1]s')`, m.ID, other)
+			afterLock(t, f, signsIn, "", func() (any, error) { return nil, add(m, keep, f.note()) })
 			require.Equal(t, keep, storagetest.Value[[]byte](t, f.Database, `SELECT hash FROM member_session WHERE member_id = $1`, m.ID))
 
 			// One that read the member before, and one that has shown the factor.

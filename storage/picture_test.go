@@ -131,8 +131,7 @@ func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
 	require.NoError(t, f.Pictures.FinishPicture(t.Context(), test.Owner.Ref(p.ID), storage.PictureFile{Failure: "late"}), "changes nothing")
 	require.Equal(t, []checkout.Picture{{ID: p.ID, URL: url, Width: 20, Height: 10}}, shown(test))
 	require.Empty(t, shown(live))
-	got := must(f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID))(t)
-	require.Equal(t, beans, got)
+	require.Equal(t, beans, must(f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID))(t))
 	for _, other := range []checkout.Session{live, f.create(t, showing(f.newSession(), "https://shop.example/b.png")), f.create(t, f.newSession())} {
 		_, err := f.Sessions.CustomerPicture(t.Context(), other.ID, p.ID)
 		require.ErrorIs(t, err, checkout.ErrNotFound)

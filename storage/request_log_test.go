@@ -33,7 +33,6 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	require.Empty(t, list(pg.Page{Until: at}))
 
 	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, old.ID)
-	deleted := must(f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10))(t)
-	require.Equal(t, 1, deleted)
+	require.Equal(t, 1, must(f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10))(t))
 	require.Equal(t, []merchant.APIRequest{fresh}, list(pg.Page{}))
 }

@@ -129,8 +129,7 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	kept, _, err := newer.Requests.ClaimRequest(t.Context(), answered, []byte("body"))
 	require.NoError(t, err)
 	require.Equal(t, &answer, kept)
-	secret := must(newer.Store.Secrets.TakeReveal(t.Context(), shown))(t)
-	require.Equal(t, shown.Secret, secret)
+	require.Equal(t, shown.Secret, must(newer.Store.Secrets.TakeReveal(t.Context(), shown))(t))
 	factor := must(newer.Store.Secrets.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1"))(t)
 	require.Equal(t, "a factor", string(factor))
 
@@ -192,16 +191,14 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 	require.Empty(t, done.Retired)
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	done = must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
-	require.Equal(t, []string{"k1"}, done.Retired)
+	require.Equal(t, []string{"k1"}, must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t).Retired)
 }
 
 func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	f := newFixture(t)
 	fresh := pg.NewMasterKey("k2")
 	newer := must(f.restart(t, fresh, f.MasterKeys))(t)
-	done := must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
-	require.Equal(t, []string{"k1"}, done.Retired)
+	require.Equal(t, []string{"k1"}, must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t).Retired)
 
 	// A process that was forgotten still has the old key first.
 	e := f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)

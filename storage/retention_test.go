@@ -106,8 +106,7 @@ func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
 	f.Exec(t, `UPDATE webhook_delivery SET event_id = (SELECT event_id FROM webhook_delivery WHERE id = $1) WHERE id = $2`, ended.ID, waits.ID)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	n := must(f.Installation.DeleteFinished(t.Context(), 0, 100))(t)
-	require.Equal(t, 1, n)
+	require.Equal(t, 1, must(f.Installation.DeleteFinished(t.Context(), 0, 100))(t))
 	require.Equal(t, webhook.DeliveryPending, f.read(t, waits).Status)
 }
 
@@ -191,15 +190,13 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 		require.NoError(t, f.AuditLog.Audit(t.Context(), merchant.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
 	}
 	f.Exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
-	n := must(f.Installation.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10))(t)
-	require.Equal(t, 1, n)
+	require.Equal(t, 1, must(f.Installation.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10))(t))
 
 	f.Exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
 	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
 	for table, rows := range map[string]storage.OldRows{"sandbox_charge": storage.OldSandboxCharges, "sandbox_transfer": storage.OldSandboxTransfers} {
-		n := must(f.Installation.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10))(t)
-		require.Equal(t, 1, n, table)
+		require.Equal(t, 1, must(f.Installation.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10))(t), table)
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))
 	}
 }
