@@ -100,8 +100,7 @@ func (s *Merchants) StopAddressChange(
 	return pg.RunInTx(ctx, s.pool, "stop address change", func(tx pgx.Tx) error {
 		stays, err := pg.Value[string](ctx, tx, `
 			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
-			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_address = $4
-				AND next_at > clock_timestamp()
+			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_address = $4 AND next_at > clock_timestamp()
 			RETURNING address`, owner.MerchantID, owner.Mode, to.Currency, to.Address)
 		if err != nil {
 			return err
@@ -137,8 +136,7 @@ func applyDueAddresses(
 		), moved AS (
 			UPDATE payout_address a SET network = a.next_network, address = a.next_address, next_network = NULL,
 				next_address = NULL, next_at = NULL, next_by = NULL
-			FROM due WHERE a.merchant_id = $1 AND a.mode = $2 AND a.currency = due.currency
-				AND due.next_address <> ''
+			FROM due WHERE a.merchant_id = $1 AND a.mode = $2 AND a.currency = due.currency AND due.next_address <> ''
 		)
 		SELECT FROM due`, m.ID, mode)
 	if err != nil || tag.RowsAffected() == 0 {

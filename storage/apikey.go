@@ -31,8 +31,7 @@ func (s *Merchants) CreateAPIKey(
 	err := pg.RunInTx(ctx, s.pool, "create api key", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`, k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
 		if err != nil {
 			return err
 		}
@@ -72,8 +71,7 @@ func (s *Merchants) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...
 		detail, err := pg.Value[string](ctx, tx, `
 			UPDATE api_key SET revoked_at = now()
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL
-			RETURNING '“' || label || '”, ends in ' || last4`,
-			ref.ID, ref.MerchantID, ref.Mode)
+			RETURNING '“' || label || '”, ends in ' || last4`, ref.ID, ref.MerchantID, ref.Mode)
 		if err == nil {
 			note = slices.Clone(note)
 			for i := range note {
@@ -86,8 +84,7 @@ func (s *Merchants) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...
 		}
 
 		there, err := pg.Value[bool](ctx, tx, `
-			SELECT EXISTS (SELECT FROM api_key
-				WHERE id = $1 AND merchant_id = $2 AND mode = $3)`,
+			SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`,
 			ref.ID, ref.MerchantID, ref.Mode)
 		if err == nil && !there {
 			return checkout.ErrNotFound

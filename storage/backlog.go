@@ -37,8 +37,7 @@ const BacklogLimit = 100_000
 // backlog reads the partial indexes of what waits, never a whole table. It has no owner because it is
 // for the operators' metrics.
 const backlog = `
-	SELECT kind, mode, hold, count(*) AS count,
-		coalesce(statement_timestamp() - min(since), '0') AS oldest
+	SELECT kind, mode, hold, count(*) AS count, coalesce(statement_timestamp() - min(since), '0') AS oldest
 	FROM (
 		(SELECT '` + BacklogSessionOverdue + `' AS kind, mode, '' AS hold, NULL::timestamptz AS since
 			FROM checkout_session

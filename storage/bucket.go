@@ -31,12 +31,10 @@ type Allowance struct {
 const takeToken = `
 	ON CONFLICT (owner, kind) DO UPDATE SET
 		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at),
-		allowed = b.tokens
-			+ excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1,
+		allowed = b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1,
 		tokens = CASE
 			WHEN b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1
-			THEN least(excluded.burst, b.tokens
-				+ excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at))) - 1
+			THEN least(excluded.burst, b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at))) - 1
 			ELSE b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) END
 	RETURNING b.allowed, b.tokens, b.rate, b.burst`
 
@@ -125,8 +123,7 @@ func (s *Installation) DeleteOldBuckets(
 			ORDER BY owner, kind LIMIT $3
 		), gone AS (
 			DELETE FROM token_bucket b USING page WHERE b.owner = page.owner AND b.kind = page.kind
-				AND b.at < clock_timestamp() - CASE WHEN b.kind = ANY ($4) THEN $5::interval
-					ELSE $6::interval END
+				AND b.at < clock_timestamp() - CASE WHEN b.kind = ANY ($4) THEN $5::interval ELSE $6::interval END
 				AND b.tokens + b.rate * extract(epoch FROM clock_timestamp() - b.at) >= b.burst
 		)
 		SELECT owner, kind FROM page ORDER BY owner DESC, kind DESC LIMIT 1`,

@@ -57,8 +57,7 @@ func (s *Books) Uncharged(
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
 			AND t.acquirer <> 'sandbox'
 			AND coalesce(t.acquirer_ref, '') <> ALL (coalesce($4::text[], '{}')) -- a nil slice is null
-		ORDER BY t.id`,
-		mode, from, to, references)
+		ORDER BY t.id`, mode, from, to, references)
 	return got, pg.Wrap("uncharged", err)
 }
 

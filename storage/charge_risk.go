@@ -260,10 +260,8 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 				AND r.changed_at > coalesce(p.risk_released_at, '-infinity'))
 			OR EXISTS (SELECT FROM transaction t JOIN acquirer_event e
 				ON e.mode = t.mode AND e.reference = t.acquirer_ref AND e.unseen WHERE t.id = p.transaction_id)
-			OR EXISTS (SELECT FROM refund r
-				WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND `+refundStands+`)
-		FROM payout p WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
-		p.ID, p.MerchantID, p.Mode)
+			OR EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND `+refundStands+`)
+		FROM payout p WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, p.ID, p.MerchantID, p.Mode)
 }
 
 // ReleasePayout lets a payout pass that only an operator may release. One at risk is signed although its charge may go
@@ -294,7 +292,6 @@ func (s *PayoutReader) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]boo
 	got, err := pg.Collect[books.ChargeRisk](ctx, s.pool, `
 		SELECT r.id, r.kind, r.status, r.amount, r.currency, '' AS refund_id
 		FROM charge_risk r JOIN payout p ON p.transaction_id = r.transaction_id
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY r.noted_at, r.id`,
-		ref.ID, ref.MerchantID, ref.Mode)
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY r.noted_at, r.id`, ref.ID, ref.MerchantID, ref.Mode)
 	return got, pg.Wrap("payout risks", err)
 }

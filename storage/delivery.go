@@ -140,8 +140,7 @@ func (s *Webhooks) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...m
 func (s *WebhookReader) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 	parked, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
-			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`,
-		ref.ID, ref.MerchantID, ref.Mode)
+			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`, ref.ID, ref.MerchantID, ref.Mode)
 	return parked, pg.Wrap("parked", err)
 }
 

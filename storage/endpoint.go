@@ -46,8 +46,7 @@ func (s *Webhooks) CreateEndpoint(
 
 		count, err := pg.Value[int](ctx, tx, `
 			SELECT count(*) FROM webhook_endpoint
-			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`,
-			e.MerchantID, e.Mode)
+			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`, e.MerchantID, e.Mode)
 		if err != nil {
 			return e, err
 		}
@@ -105,8 +104,7 @@ const (
 
 // ownEndpoint selects one registration that is not deleted.
 const ownEndpoint = `
-	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL
-		AND w.deleted_at IS NULL`
+	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL AND w.deleted_at IS NULL`
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
 func (s *WebhookReader) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
@@ -293,8 +291,7 @@ func (s *Webhooks) RotateSecret(
 
 		err = tx.QueryRow(ctx, `
 			SELECT master_key_id, sealed_digest
-			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`,
-			ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
+			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
 		if err != nil {
 			return e, pg.Found(err)
 		}
@@ -313,12 +310,10 @@ func (s *Webhooks) RotateSecret(
 				WITH w AS (
 					UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
 						previous_sealed_digest = sealed_digest,
-						previous_expires_at =
-							date_trunc('milliseconds', clock_timestamp()) + $6::interval,
+						previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval,
 						master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
 					RETURNING *
-				) `+selectEndpointColumns+`FROM w`,
-				ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap)
+				) `+selectEndpointColumns+`FROM w`, ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap)
 		}
 		if err != nil {
 			return e, err

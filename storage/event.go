@@ -116,10 +116,8 @@ func published(
 ) ([]webhook.Dispatch, error) {
 	return pg.CollectBy(ctx, from, readDispatch, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4
-			AND e.generation = $5
-		ORDER BY d.id`,
-		owner.MerchantID, owner.Mode, subjectID, typ, generation)
+		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4 AND e.generation = $5
+		ORDER BY d.id`, owner.MerchantID, owner.Mode, subjectID, typ, generation)
 }
 
 // laneEndpoint is the endpoint whose lane limits the attempts of a webhook_delivery. A delivery to
@@ -219,7 +217,6 @@ func (s *WebhookReader) Events(
 func (s *WebhookReader) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
 	got, err := pg.CollectBy(ctx, s.pool, readDispatch, `
 		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery
-		WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`,
-		ref.MerchantID, ref.Mode, ref.ID)
+		WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, ref.MerchantID, ref.Mode, ref.ID)
 	return got, pg.Wrap("deliveries of an event", err)
 }

@@ -16,8 +16,7 @@ import (
 // of the snapshot has ended: no event can come before one that the feed has shown.
 const eventFeed = selectEvent + `
 	WHERE e.merchant_id = $1 AND e.mode = $2 AND (e.feed_era, e.commit_xid, e.id) > ($3, $4::text::xid8, $5)
-		AND (e.feed_era, e.commit_xid) <
-			((SELECT feed_era FROM installation), pg_snapshot_xmin(pg_current_snapshot()))
+		AND (e.feed_era, e.commit_xid) < ((SELECT feed_era FROM installation), pg_snapshot_xmin(pg_current_snapshot()))
 	ORDER BY e.feed_era, e.commit_xid, e.id LIMIT $6`
 
 // EventFeed lists at most limit events in the order of the feed, from the one behind after, or from the
@@ -58,8 +57,7 @@ var ErrOtherCluster = errors.New("the database was restored into another Postgre
 const feedFromOtherCluster = `
 	SELECT EXISTS (
 		SELECT FROM (SELECT feed_era, commit_xid FROM event ORDER BY id DESC LIMIT 1000) newest
-		WHERE feed_era = (SELECT feed_era FROM installation)
-			AND commit_xid >= pg_snapshot_xmax(pg_current_snapshot()))`
+		WHERE feed_era = (SELECT feed_era FROM installation) AND commit_xid >= pg_snapshot_xmax(pg_current_snapshot()))`
 
 // checkFeed returns ErrOtherCluster when setup must begin an era first.
 func checkFeed(ctx context.Context, pool *pgxpool.Pool) error {

@@ -103,8 +103,7 @@ func (s *Books) CloseFinding(ctx context.Context, id, why string, by merchant.Au
 			SELECT array_agg(t.merchant_id) FROM transaction t WHERE t.mode = $1 AND ($2 IN (t.id, t.acquirer_ref)
 				OR t.id = (SELECT transaction_id FROM charge_risk WHERE id = $2 AND mode = $1)
 				OR t.id = (SELECT transaction_id FROM refund WHERE id = $2 AND mode = $1)
-				OR t.id = (SELECT transaction_id FROM payout WHERE id = $2 AND mode = $1))`,
-			f.Mode, f.Subject)
+				OR t.id = (SELECT transaction_id FROM payout WHERE id = $2 AND mode = $1))`, f.Mode, f.Subject)
 		if err != nil {
 			return err
 		}

@@ -53,18 +53,14 @@ const (
 // sees the row as it was before the claim.
 const claimRequest = `
 	WITH claim AS (
-		INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed,
-			master_key_id, locked_until)
+		INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed, master_key_id, locked_until)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
 		ON CONFLICT (merchant_id, mode, route, key) DO UPDATE SET
 			fingerprint = excluded.fingerprint, locked_until = excluded.locked_until,
 			status = NULL, answer = NULL,
-			seed = CASE WHEN i.created_at < now() - $9::interval
-				THEN excluded.seed ELSE i.seed END,
-			master_key_id = CASE WHEN i.created_at < now() - $9::interval
-				THEN excluded.master_key_id ELSE i.master_key_id END,
-			created_at = CASE WHEN i.created_at < now() - $9::interval
-				THEN now() ELSE i.created_at END
+			seed = CASE WHEN i.created_at < now() - $9::interval THEN excluded.seed ELSE i.seed END,
+			master_key_id = CASE WHEN i.created_at < now() - $9::interval THEN excluded.master_key_id ELSE i.master_key_id END,
+			created_at = CASE WHEN i.created_at < now() - $9::interval THEN now() ELSE i.created_at END
 		WHERE i.created_at < now() - $9::interval
 			OR (i.fingerprint = excluded.fingerprint AND i.status IS NULL
 				AND (i.locked_until IS NULL OR i.locked_until < clock_timestamp()))
@@ -124,8 +120,7 @@ func (s *Requests) ClaimRequest(
 func (s *Requests) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
 	keyID, sealed := s.keys.Seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
 	_, err := s.pool.Exec(ctx, `
-		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7,
-			locked_until = NULL, seed = ''
+		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7, locked_until = NULL, seed = ''
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4`,
 		r.MerchantID, r.Mode, r.Route, r.Key, a.Status, sealed, keyID)
 	return pg.Wrap("keep answer", err)

@@ -90,8 +90,7 @@ func (e entry) book(ctx context.Context, tx pgx.Tx) error {
 			VALUES ($1, $2, $3, $4, nullif($5, '')) RETURNING id)
 		INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
 		SELECT entry.id, $1, p.account, p.holder, p.asset, sum(p.amount::numeric)
-		FROM entry, unnest($6::text[], $7::text[], $8::text[], $9::text[])
-			AS p (account, holder, asset, amount)
+		FROM entry, unnest($6::text[], $7::text[], $8::text[], $9::text[]) AS p (account, holder, asset, amount)
 		GROUP BY 1, 3, 4, 5 HAVING sum(p.amount::numeric) <> 0`,
 		e.Mode, e.Kind, e.Subject, e.Generation, e.MerchantID, accounts, holders, assets, amounts)
 	if err != nil {
@@ -113,8 +112,7 @@ func reverse(ctx context.Context, tx pgx.Tx, subject, kind string, generation in
 		INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
 		SELECT entry.id, p.mode, p.account, p.holder, p.asset, -sum(p.amount)
 		FROM entry, earlier JOIN ledger_posting p ON p.entry_id = earlier.id
-		GROUP BY 1, 2, 3, 4, 5 HAVING sum(p.amount) <> 0`,
-		subject, kind, generation, as, asGeneration)
+		GROUP BY 1, 2, 3, 4, 5 HAVING sum(p.amount) <> 0`, subject, kind, generation, as, asGeneration)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = fmt.Errorf("there is no entry %s of generation %d", kind, generation)
 	}

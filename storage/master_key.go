@@ -24,8 +24,7 @@ func (s *Installation) checkKeys(ctx context.Context) error {
 		id, sealed := s.keys.Seal("", []byte(keyCheck))
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO master_key (id, check_value) VALUES ($1, $2)
-			ON CONFLICT (id) DO UPDATE SET retired_at = NULL WHERE master_key.retired_at IS NOT NULL`,
-			id, sealed); err != nil {
+			ON CONFLICT (id) DO UPDATE SET retired_at = NULL WHERE master_key.retired_at IS NOT NULL`, id, sealed); err != nil {
 			return err
 		}
 		return s.proveKeys(ctx, tx)

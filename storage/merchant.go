@@ -18,8 +18,7 @@ func (s *Merchants) CreateMerchant(
 ) error {
 	return pg.RunInTx(ctx, s.pool, "create merchant", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts,
-				order_id_guard)
+			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts, order_id_guard)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
 		if err != nil {
@@ -28,8 +27,7 @@ func (s *Merchants) CreateMerchant(
 		for _, to := range addresses {
 			_, err := tx.Exec(ctx, `
 				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
-				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-				m.ID, mode, to.Currency, to.Network, to.Address)
+				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`, m.ID, mode, to.Currency, to.Network, to.Address)
 			if err != nil {
 				return pg.Wrap("create payout address", err)
 			}
@@ -60,8 +58,7 @@ func (s *Merchants) WorksLive(ctx context.Context, merchantID string) (works boo
 	err = s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'live')
 			OR EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = 'live')
-				AND NOT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'test')`,
-		merchantID).Scan(&works)
+				AND NOT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'test')`, merchantID).Scan(&works)
 	return works, pg.Wrap("works live", err)
 }
 
@@ -84,8 +81,7 @@ func (s *Merchants) HasPayoutAddress(
 ) (bool, error) {
 	ok, err := pg.Value[bool](ctx, s.pool, `
 		SELECT EXISTS (SELECT FROM current_payout_address
-			WHERE merchant_id = $1 AND mode = $2 AND currency = $3
-				AND NOT starts_with(address, 'sandbox:'))`,
+			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND NOT starts_with(address, 'sandbox:'))`,
 		owner.MerchantID, owner.Mode, currency)
 	return ok, pg.Wrap("payout address", err)
 }

@@ -239,16 +239,14 @@ func (c MerchantChange) applyAddresses(
 		}
 		if to.Address == "" {
 			_, err = tx.Exec(ctx, `
-				DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2
-					AND currency = $3`, c.MerchantID, mode, to.Currency)
+				DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3`, c.MerchantID, mode, to.Currency)
 		} else {
 			_, err = tx.Exec(ctx, `
 				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
 				VALUES ($1, $2, $3, $4, $5)
 				ON CONFLICT (merchant_id, mode, currency)
 					DO UPDATE SET network = excluded.network, address = excluded.address, next_network = NULL,
-						next_address = NULL, next_at = NULL, next_by = NULL`,
-				c.MerchantID, mode, to.Currency, to.Network, to.Address)
+						next_address = NULL, next_at = NULL, next_by = NULL`, c.MerchantID, mode, to.Currency, to.Network, to.Address)
 		}
 		if err != nil {
 			return nil, nil, err

@@ -26,8 +26,7 @@ type Overdue struct {
 // Reconcile works for all merchants.
 const unfinished = `
 	SELECT s.id, s.merchant_id, s.mode, s.expires_at,
-			coalesce((SELECT t.id FROM transaction t
-				WHERE t.session_id = s.id AND t.status = 'processing'), '') AS payment_id,
+			coalesce((SELECT t.id FROM transaction t WHERE t.session_id = s.id AND t.status = 'processing'), '') AS payment_id,
 			'' AS type, '' AS endpoint_id, '' AS url, s.expires_at AS due
 		FROM checkout_session s WHERE s.status = 'pending'
 	UNION ALL

@@ -44,8 +44,7 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 			card_token, payment_method, acquirer, chain_ref, language, created_at)
 		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, $6, $7, nullif($8, ''),
 			date_trunc('milliseconds', clock_timestamp())
-		FROM checkout_session WHERE id = $2 AND status = 'pending'
-			AND expires_at > clock_timestamp()`,
+		FROM checkout_session WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language)
 	if pg.Violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
@@ -59,8 +58,7 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An accepted payment stays.
 func (s *Sessions) DropPayment(ctx context.Context, sessionID, id string) error {
 	_, err := s.pool.Exec(ctx, `
-		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`,
-		id, sessionID)
+		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`, id, sessionID)
 	return pg.Wrap("drop payment", err)
 }
 
@@ -68,8 +66,7 @@ func (s *Sessions) DropPayment(ctx context.Context, sessionID, id string) error 
 // session has ended. It works for all merchants. It returns their number; 0 means that none is left.
 func (s *Installation) ForgetCardTokens(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
-		UPDATE transaction SET card_token = NULL WHERE id IN (`+uselessCards+` LIMIT $1 FOR UPDATE OF t SKIP LOCKED)`,
-		limit)
+		UPDATE transaction SET card_token = NULL WHERE id IN (`+uselessCards+` LIMIT $1 FOR UPDATE OF t SKIP LOCKED)`, limit)
 	return int(tag.RowsAffected()), pg.Wrap("forget card tokens", err)
 }
 
@@ -230,8 +227,7 @@ func (s *Sessions) GiveUpPayment(
 ) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = 'failed', failure = $5, card_token = NULL
-		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
-			AND acquirer_ref IS NULL AND status = 'created'`,
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND acquirer_ref IS NULL AND status = 'created'`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, reason)
 	if err != nil {
 		return false, pg.Wrap("give payment up", err)
@@ -254,8 +250,7 @@ func (s *Sessions) RecordCharge(
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
 		       payment_method = CASE WHEN $9 THEN $8 ELSE payment_method END
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
-			AND status IN ('created', 'processing')
-		  AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
+			AND status IN ('created', 'processing') AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure,
 		result.ActionURL, result.Method, result.Method.Last4 != "")
 	if err != nil || tag.RowsAffected() == 1 {

@@ -102,8 +102,7 @@ func (p *payment) real() bool {
 func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (payment, error) {
 	_, err := tx.Exec(ctx, `
 		SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
-		FOR NO KEY UPDATE`,
-		ref.ID, ref.MerchantID, ref.Mode)
+		FOR NO KEY UPDATE`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return payment{}, err
 	}
@@ -242,7 +241,6 @@ func (p *payment) earlierFollowUp(ctx context.Context, tx pgx.Tx) (FollowUp, err
 		return FollowUp{}, err
 	}
 	got.PayoutID, err = pg.Value[string](ctx, tx, `
-		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
-		p.ID, p.MerchantID, p.Mode)
+		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode)
 	return got, pg.Optional(err)
 }

@@ -26,8 +26,7 @@ const (
 		s.metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
 		p.failed_at`
 	payoutJoin = `
-		FROM payout p JOIN checkout_session s ON s.id = p.session_id
-			AND s.merchant_id = p.merchant_id AND s.mode = p.mode
+		FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode
 		JOIN transaction t ON t.id = p.transaction_id AND t.merchant_id = p.merchant_id AND t.mode = p.mode`
 )
 
@@ -223,8 +222,7 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				AS standing, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode)
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
 // event returns the payout's event of its present generation.

@@ -196,8 +196,7 @@ func (s *Payouts) RetryPayout(
 				network = coalesce(a.network, p.network), destination = coalesce(a.address, ''),
 				amount = '', fee = '', tx_hash = '', signed_transfer = NULL,
 				next_action_at = $4, size_released_at = NULL, confirmed_at = NULL
-			FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $2 AND a.mode = $3
-				AND a.currency = $5
+			FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $2 AND a.mode = $3 AND a.currency = $5
 			WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 AND p.status = 'failed'`,
 			p.ID, p.MerchantID, p.Mode, p.Now, p.Currency)
 		if err != nil {

@@ -61,8 +61,7 @@ func (s *Webhooks) CreateReplay(
 	return pg.InTx(ctx, s.pool, "create replay", func(tx pgx.Tx) (webhook.Replay, error) {
 		// All bulk replays of a merchant share one rate limit, so their creations take turns here.
 		if _, err := tx.Exec(ctx, `
-			SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`,
-			r.MerchantID); err != nil {
+			SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`, r.MerchantID); err != nil {
 			return r, err
 		}
 
@@ -100,8 +99,7 @@ func mayReplay(ctx context.Context, tx pgx.Tx, r webhook.Replay) error {
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce(bool_or(endpoint_id = $2), false), coalesce(sum(rate), 0)
 		FROM webhook_replay
-		WHERE merchant_id = $1 AND status = 'running'`,
-		r.MerchantID, r.EndpointID).Scan(&same, &rate)
+		WHERE merchant_id = $1 AND status = 'running'`, r.MerchantID, r.EndpointID).Scan(&same, &rate)
 	switch {
 	case err != nil:
 		return err
@@ -153,8 +151,7 @@ func (s *WebhookReader) ReplayedDeliveries(
 	got, err := pg.Collect[ReplayedDelivery](ctx, s.pool, `
 		SELECT d.id, d.endpoint_id, d.url AS host, e.type AS event_type FROM webhook_delivery d
 		JOIN event e ON e.id = d.event_id
-		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`,
-		append(replayedArgs(r), r.After, limit)...)
+		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`, append(replayedArgs(r), r.After, limit)...)
 	for i := range got {
 		got[i].Host = webhook.HostOf(got[i].Host)
 	}

@@ -147,8 +147,7 @@ const (
 		FROM ledger_entry e JOIN ledger_posting p ON p.entry_id = e.id
 		WHERE e.mode = 'live' AND e.created_at >= $1 AND e.created_at < $2 GROUP BY 1, 2 ORDER BY 1, 2`
 	refundsOfDay = `
-		SELECT r.reason, r.status, coalesce(s.currency, '') AS currency, count(*) AS refunds,
-			sum(r.amount)::bigint AS sum
+		SELECT r.reason, r.status, coalesce(s.currency, '') AS currency, count(*) AS refunds, sum(r.amount)::bigint AS sum
 		FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
 			LEFT JOIN checkout_session s ON s.id = t.session_id
 		WHERE r.mode = 'live' AND r.created_at >= $1 AND r.created_at < $2 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`

@@ -93,8 +93,7 @@ func (s *Installation) resealSome(ctx context.Context, key string, of sealing) (
 	return pg.InTx(ctx, s.pool, "reseal", func(tx pgx.Tx) (int, error) {
 		found, err := pg.Collect[sealedRow](ctx, tx, fmt.Sprintf(`
 			SELECT ctid::text AS place, %s AS owner, ARRAY[%s] AS values FROM %s WHERE %s = $1
-			LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED`,
-			of.owner, strings.Join(of.values, ", "), of.table, of.key), key, resealPage)
+			LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED`, of.owner, strings.Join(of.values, ", "), of.table, of.key), key, resealPage)
 		if err != nil {
 			return 0, err
 		}

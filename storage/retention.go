@@ -20,8 +20,7 @@ func (s *Installation) DeleteFinished(ctx context.Context, age time.Duration, li
 		events, err := pg.Values[string](ctx, tx, `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
-				WHERE id < $1 AND status <> 'pending'
-					AND finished_at < clock_timestamp() - $2::interval
+				WHERE id < $1 AND status <> 'pending' AND finished_at < clock_timestamp() - $2::interval
 				ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
 			), attempt AS (
 				DELETE FROM webhook_attempt a USING old WHERE a.delivery_id = old.id
@@ -48,8 +47,7 @@ func (s *Installation) DeleteUnsentEvents(
 	// Look at the rows one by one: a plan for all of them at once would read the whole log.
 	err = s.pool.QueryRow(ctx, `
 		WITH old AS MATERIALIZED (
-			SELECT id FROM event WHERE id > $1 AND id < $2
-				AND created_at < clock_timestamp() - $3::interval ORDER BY id LIMIT $4
+			SELECT id FROM event WHERE id > $1 AND id < $2 AND created_at < clock_timestamp() - $3::interval ORDER BY id LIMIT $4
 		), unsent AS MATERIALIZED (
 			SELECT old.id FROM old LEFT JOIN LATERAL (SELECT 1 AS sent FROM webhook_delivery d
 				WHERE d.event_id = old.id LIMIT 1) d ON true WHERE d.sent IS NULL
@@ -106,8 +104,7 @@ func (s *Installation) DeleteOldAuditEntries(ctx context.Context, age time.Durat
 			SELECT id FROM audit_entry WHERE id < $1 AND created_at < clock_timestamp() - $2::interval
 			ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
 		)
-		DELETE FROM audit_entry a USING old WHERE a.id = old.id`,
-		oldID(checkout.PrefixAuditEntry, age), age, limit)
+		DELETE FROM audit_entry a USING old WHERE a.id = old.id`, oldID(checkout.PrefixAuditEntry, age), age, limit)
 	return int(tag.RowsAffected()), pg.Wrap("delete old audit entries", err)
 }
 
@@ -143,8 +140,7 @@ func (r OldRows) deletion() string {
 			WHERE %[3]s < statement_timestamp() - $1::interval AND NOT (%[4]s)
 			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
-		DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM old)`,
-		r.table, r.key, r.time, cmp.Or(r.unless, "false"))
+		DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM old)`, r.table, r.key, r.time, cmp.Or(r.unless, "false"))
 }
 
 // oldID returns an id that sorts after the ids of rows older than age.

@@ -60,8 +60,7 @@ func (s *Sandbox) DecideSandboxCharge(
 ) (SandboxCharge, error) {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET outcome = $2, failure = $3
-		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`,
-		transactionID, outcome, failure)
+		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`, transactionID, outcome, failure)
 	if err != nil {
 		return SandboxCharge{}, pg.Wrap("decide sandbox charge", err)
 	}

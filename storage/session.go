@@ -107,8 +107,7 @@ func (s *Sessions) orderIDInUse(ctx context.Context, session checkout.Session) e
 	var holder OrderIDInUseError
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM checkout_session
-		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3
-			AND status IN ('pending', 'completed')`,
+		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3 AND status IN ('pending', 'completed')`,
 		session.MerchantID, session.Mode, session.OrderID).Scan(&holder.SessionID)
 	// No row: the order id has just become free; the caller may try again.
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -388,8 +387,7 @@ func (s *Sessions) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry
 			SELECT status, payment_in_flight,
 				CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz,
 				clock_timestamp()) END
-			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
-				AND expires_at = $4 FOR NO KEY UPDATE`,
+			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 FOR NO KEY UPDATE`,
 			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, orNull(x.Now)).Scan(&got.Status, &inFlight, &got.Left)
 		got.Left = max(0, got.Left)
 		switch {
@@ -400,8 +398,7 @@ func (s *Sessions) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry
 			return got, nil
 		case inFlight:
 			err = tx.QueryRow(ctx, `
-				SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3
-					AND status = 'processing'`,
+				SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
 				ref.ID, ref.MerchantID, ref.Mode).Scan(&got.InFlight)
 			return got, err
 		case got.Left > 0:
@@ -413,10 +410,8 @@ func (s *Sessions) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry
 			WITH untried AS (
 				UPDATE transaction SET card_token = NULL
 				WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created' AND card_token IS NOT NULL)
-			UPDATE checkout_session SET status = 'expired',
-				ended_at = date_trunc('milliseconds', clock_timestamp())
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-			ref.ID, ref.MerchantID, ref.Mode)
+			UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode)
 		return got, err
 	})
 }

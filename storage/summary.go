@@ -202,8 +202,7 @@ func (q summaryQuery) deliveries(since time.Time, into *Summary) {
 				d.attempts, d.created_at, d.finished_at, coalesce(d.next_attempt_at, d.created_at) AS due,
 				d.held OR (NOT d.session_url AND w.status = 'disabled') AS held,
 				d.status = 'failed' OR d.status = 'pending' AND EXISTS (
-					SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
-						AND a.duration_ms IS NOT NULL) AS tried
+					SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS tried
 			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`, fmt.Sprintf(`
 		), counted AS (
 			SELECT endpoint_id, max(finished_at) FILTER (WHERE status = 'delivered') AS arrived_at,

@@ -176,8 +176,7 @@ func (a *accountRow) lostPayments(
 // lostPayment begins a query over payments of the account $1 that the chain does not show: their transfers have
 // ended, or are those of $2, whose slots are used up. None of them has a payout that another transfer may pay.
 const lostPayment = `
-	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount,
-		x.destination
+	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount, x.destination
 	FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id
 		JOIN payout p ON p.id = x.payout_id AND p.merchant_id = x.merchant_id AND p.mode = x.mode
 	WHERE t.account_id = $1 AND t.status <> 'confirmed' AND (t.status <> 'live' OR t.id = ANY ($2)) AND NOT EXISTS (
@@ -288,8 +287,7 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE payout SET `+pendingAgain+`
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'failed'`,
-			ref.ID, ref.MerchantID, ref.Mode, l.Now)
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'failed'`, ref.ID, ref.MerchantID, ref.Mode, l.Now)
 		if err != nil {
 			return err
 		}

@@ -153,8 +153,7 @@ func (e ending) write(ctx context.Context, tx pgx.Tx) (generation int, err error
 		err = tx.QueryRow(ctx, `
 			WITH fallen AS (UPDATE transfer_slot SET standing = false WHERE transfer_id = $1)
 			UPDATE transfer SET status = 'dead', ended_at = $2, proved = $3
-			WHERE id = $1 AND status = 'live' RETURNING generation`,
-			e.transfer.ID, e.Now, e.now.Height).Scan(&generation)
+			WHERE id = $1 AND status = 'live' RETURNING generation`, e.transfer.ID, e.Now, e.now.Height).Scan(&generation)
 		return generation, err
 	}
 	err = tx.QueryRow(ctx, `

@@ -221,8 +221,7 @@ func (a *accountRow) mayTake(ctx context.Context, tx pgx.Tx, where string, arg a
 		SELECT x.amount || ' ' || x.currency FROM live JOIN transfer_payout x ON x.transfer_id = live.id
 		UNION ALL
 		SELECT max(v.max_cost) || ' ' || $3::text FROM live
-			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id`,
-		a.ID, arg, money.NetworkCurrency(a.Network))
+			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id`, a.ID, arg, money.NetworkCurrency(a.Network))
 }
 
 // purse adds up rows of an amount with its currency.
@@ -293,8 +292,7 @@ func queueTransfer(
 	if !ordered {
 		b.Queue(`
 			INSERT INTO transfer_slot (transfer_id, account_id, unit, position)
-			SELECT $1, $2, unit, position FROM unnest($3::text[]) WITH ORDINALITY AS x (unit, position)`,
-			id, a.ID, v.Slot)
+			SELECT $1, $2, unit, position FROM unnest($3::text[]) WITH ORDINALITY AS x (unit, position)`, id, a.ID, v.Slot)
 	}
 	for _, p := range payouts {
 		b.Queue(`

@@ -128,8 +128,7 @@ func (a *accountRow) bookDifference(
 		return nil
 	}
 	generation, err := pg.Value[int](ctx, tx, `
-		SELECT coalesce(max(generation), 0) + 1 FROM ledger_entry WHERE kind = $1 AND subject = $2`,
-		kind, a.ID)
+		SELECT coalesce(max(generation), 0) + 1 FROM ledger_entry WHERE kind = $1 AND subject = $2`, kind, a.ID)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,7 @@ func (s *WebhookSecretReader) WebhookKeys(
 		FROM webhook_endpoint, LATERAL (
 			SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
 		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
-			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d
-				WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
+			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
 			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s
 				JOIN event e ON e.session_id = s.id
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
@@ -77,10 +76,8 @@ func (s *WebhookReader) SigningEndpoint(ctx context.Context, owner checkout.Owne
 	type registration struct{ ID, URL string }
 	candidates, err := pg.Collect[registration](ctx, s.pool, `
 		SELECT id, url FROM webhook_endpoint r
-		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
-			AND `+backsSession+`
-		ORDER BY created_at, id`,
-		owner.MerchantID, owner.Mode)
+		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL AND `+backsSession+`
+		ORDER BY created_at, id`, owner.MerchantID, owner.Mode)
 	if err != nil || len(candidates) == 0 {
 		return "", pg.Wrap("signing registration", err)
 	}

@@ -90,8 +90,7 @@ func (s *Store) Brand(ctx context.Context, merchantID string) (Brand, error) {
 // customer sees it. It returns checkout.ErrNotFound when the merchant has no logo.
 func (s *Store) Logo(ctx context.Context, merchantID string) (content []byte, version string, err error) {
 	err = s.pool.QueryRow(ctx, `
-		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`,
-		merchantID).Scan(&content, &version)
+		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`, merchantID).Scan(&content, &version)
 	return content, version, pg.Wrap("logo", pg.Found(err))
 }
 

@@ -38,8 +38,7 @@ func MailRoles(
 // mailMember writes a mail to one person.
 func mailMember(ctx context.Context, to pg.Executor, memberID string, kind merchant.MailKind, detail string) error {
 	_, err := to.Exec(ctx, `
-		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
-		memberID, kind, detail)
+		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`, memberID, kind, detail)
 	return pg.Wrap("mail to member", err)
 }
 
@@ -93,8 +92,7 @@ func (s *Store) DueMails(ctx context.Context, limit int) ([]merchant.Mail, error
 		WHERE l.id = due.id
 		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, coalesce(m.id, '') AS member_id,
 			coalesce(r.id, '') AS merchant_id, coalesce(r.name, '') AS merchant, coalesce(m.email, '') AS to,
-			coalesce(l.session_id, '') AS session_id, l.page`,
-		limit, mailLease, mailPatience)
+			coalesce(l.session_id, '') AS session_id, l.page`, limit, mailLease, mailPatience)
 	return mails, pg.Wrap("due mails", err)
 }
 
@@ -137,8 +135,7 @@ func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) err
 		WITH old AS (DELETE FROM password_reset WHERE member_id = $1 AND expires_at <= clock_timestamp())
 		INSERT INTO password_reset (hash, member_id, expires_at)
 		SELECT $2, id, clock_timestamp() + $3::interval FROM member
-		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL`,
-		memberID, hash, merchant.PasswordResetLifetime))
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL`, memberID, hash, merchant.PasswordResetLifetime))
 	return pg.Wrap("keep code", err)
 }
 

@@ -50,11 +50,9 @@ func (s *Store) invite(
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
-				invitation_expires_at = NULL
+			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
 			WHERE merchant_id = $1 AND lower(email) = lower($2) AND removed_at IS NULL
-				AND password_hash IS NULL
-			  AND (invitation_expires_at <= clock_timestamp() OR $3)`, m.MerchantID, m.Email, open)
+				AND password_hash IS NULL AND (invitation_expires_at <= clock_timestamp() OR $3)`, m.MerchantID, m.Email, open)
 		if err != nil {
 			return err
 		}
@@ -150,8 +148,7 @@ func (s *Store) Invitation(ctx context.Context, hash []byte) (merchant.Member, s
 	}
 	m, err := pg.One[row](ctx, s.pool, `
 		SELECT `+memberColumns+`, r.name AS merchant FROM member m JOIN merchant r ON r.id = m.merchant_id
-		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
-			AND m.removed_at IS NULL`, hash)
+		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL`, hash)
 	return m.Member, m.Merchant, pg.Wrap("invitation", err)
 }
 
@@ -164,8 +161,7 @@ func (s *Store) AcceptInvitation(
 		m, err := pg.One[merchant.Member](ctx, tx, `
 			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
 				invitation_hash = NULL, invitation_expires_at = NULL
-			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
-				AND m.removed_at IS NULL
+			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL
 			RETURNING `+memberColumns, hash, passwordHash)
 		if err != nil {
 			return m, err
@@ -254,8 +250,7 @@ func (s *Store) SetRole(
 	ctx context.Context, merchantID, memberID string, role merchant.Role, by merchant.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toOwners, `
-		UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
-		memberID, merchantID, role)
+		UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID, role)
 }
 
 // RemoveMember removes a member's access at once, and everything with which the member proves who it is. It
@@ -269,8 +264,7 @@ func (s *Store) RemoveMember(ctx context.Context, merchantID, memberID string, b
 			passkeys AS (DELETE FROM passkey USING who WHERE member_id = who.id),
 			recovery AS (DELETE FROM recovery_code USING who WHERE member_id = who.id),
 			reset AS (DELETE FROM password_reset USING who WHERE member_id = who.id)
-		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
-			invitation_expires_at = NULL
+		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID)
 }
 

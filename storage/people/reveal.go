@@ -36,15 +36,13 @@ func (s *Secrets) KeepReveal(ctx context.Context, r Reveal) (subject string, fir
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id,
 				sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (session_hash, form) DO NOTHING`,
-			r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
+			ON CONFLICT (session_hash, form) DO NOTHING`, r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
 		if err != nil {
 			return err
 		}
 		first = tag.RowsAffected() > 0
 		return tx.QueryRow(ctx, `
-			SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3
-				AND mode = $4`,
+			SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4`,
 			r.Browser, r.Form, r.MerchantID, r.Mode).Scan(&subject)
 	})
 	return subject, first, pg.Wrap("keep secret", err)
@@ -53,8 +51,7 @@ func (s *Secrets) KeepReveal(ctx context.Context, r Reveal) (subject string, fir
 // DropReveal undoes KeepReveal after the object could not be created.
 func (s *Secrets) DropReveal(ctx context.Context, r Reveal) error {
 	_, err := s.pool.Exec(ctx, `
-		DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4
-			AND subject = $5`,
+		DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4 AND subject = $5`,
 		r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject)
 	return pg.Wrap("drop secret", err)
 }
@@ -71,8 +68,7 @@ func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err 
 		err = tx.QueryRow(ctx, `
 			SELECT form, master_key_id, sealed FROM reveal
 			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4
-				AND sealed IS NOT NULL
-			  AND created_at > clock_timestamp() - $5::interval
+				AND sealed IS NOT NULL AND created_at > clock_timestamp() - $5::interval
 			ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
 			r.Browser, r.MerchantID, r.Mode, r.Subject, revealLifetime).Scan(&r.Form, &keyID, &sealed)
 		if err != nil {

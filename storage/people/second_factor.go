@@ -25,8 +25,7 @@ func (s *Secrets) StartSecondFactor(ctx context.Context, merchantID, memberID st
 		INSERT INTO second_factor (member_id, master_key_id, sealed)
 		SELECT id, $3, $4 FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL
 		ON CONFLICT (member_id) DO UPDATE SET master_key_id = excluded.master_key_id, sealed = excluded.sealed,
-			created_at = clock_timestamp() WHERE second_factor.confirmed_at IS NULL`,
-		memberID, merchantID, keyID, sealed))
+			created_at = clock_timestamp() WHERE second_factor.confirmed_at IS NULL`, memberID, merchantID, keyID, sealed))
 	return pg.Wrap("start second factor", err)
 }
 
@@ -116,8 +115,7 @@ func (s *Store) UseRecoveryCode(
 	return pg.InTx(ctx, s.pool, "use recovery code", func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx, `
 			DELETE FROM recovery_code r USING member m
-			WHERE r.member_id = $1 AND r.hash = $3 AND m.id = r.member_id AND m.merchant_id = $2
-				AND m.removed_at IS NULL`,
+			WHERE r.member_id = $1 AND r.hash = $3 AND m.id = r.member_id AND m.merchant_id = $2 AND m.removed_at IS NULL`,
 			memberID, merchantID, hash)
 		if err != nil || tag.RowsAffected() == 0 {
 			return false, err
@@ -145,8 +143,7 @@ func (s *Store) RemoveSecondFactor(ctx context.Context, merchantID, memberID str
 			WHERE r.member_id = m.id AND m.id = $1 AND m.merchant_id = $2
 				AND NOT EXISTS (SELECT FROM passkey p WHERE p.member_id = m.id))
 		DELETE FROM second_factor f USING member m
-		WHERE f.member_id = m.id AND m.id = $1 AND m.merchant_id = $2 AND f.confirmed_at IS NOT NULL`,
-		memberID, merchantID)
+		WHERE f.member_id = m.id AND m.id = $1 AND m.merchant_id = $2 AND f.confirmed_at IS NOT NULL`, memberID, merchantID)
 }
 
 // ResetFactors removes every second factor of a member and the recovery codes, and signs the member out of every

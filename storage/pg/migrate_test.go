@@ -73,8 +73,7 @@ func TestMigrate_AnIndexThatFailedIsBuiltAgain(t *testing.T) {
 SET lock_timeout = '30min';
 DROP INDEX CONCURRENTLY IF EXISTS shop_id_key;
 CREATE UNIQUE INDEX CONCURRENTLY shop_id_key ON shop (id);
-RESET lock_timeout;`,
-		"-- +goose Up\nCREATE TABLE timeout AS SELECT current_setting('lock_timeout') AS value;")
+RESET lock_timeout;`, "-- +goose Up\nCREATE TABLE timeout AS SELECT current_setting('lock_timeout') AS value;")
 	require.ErrorContains(t, m.run(t.Context()), "could not create unique index")
 	conn := connect(t, url)
 	valid := func() (is bool) {

@@ -85,8 +85,7 @@ func (d Database) Revert(tb testing.TB, payoutID string) {
 	tb.Helper()
 	d.Exec(tb, `
 		WITH account AS (
-			INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height,
-				created_at)
+			INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, created_at)
 			VALUES ('tre_1', 'test', 'ethereum', 'eip155:1', '0x1', 1, 1, 1, now())
 		), signed AS (
 			INSERT INTO transfer (id, account_id, nonce, status, base, created_at, ended_at, proved, height, block_hash,
