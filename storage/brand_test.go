@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -183,19 +182,4 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 		_, err := people.EncodeLogo(bytes.NewReader(c.upload))
 		require.ErrorIs(t, err, c.want, name)
 	}
-}
-
-func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
-	f := newFixture(t)
-	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
-	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}
-	for i := range 4 {
-		got := must(f.Requests.Allow(t.Context(), wide, narrow))(t)
-		require.Equal(t, i < 2, got.OK, i)
-		require.Equal(t, i >= 2, got.Wait > 0 && got.Limit == 2 && !got.OK, i)
-	}
-	got := must(f.Requests.Allow(t.Context(), wide))(t)
-	require.Equal(t, []any{true, 4}, []any{got.OK, got.Remaining})
-	narrow.Owner = "cs_2"
-	require.True(t, must(f.Requests.Allow(t.Context(), wide, narrow))(t).OK, "another session has its own")
 }

@@ -2,12 +2,12 @@ package storage_test
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
@@ -32,27 +32,17 @@ func (f fixture) later(t *testing.T, d time.Duration) {
 	f.Exec(t, `UPDATE token_bucket SET at = at - $1::interval`, d)
 }
 
-func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
+// The tests of the API count down. This one lets time pass.
+func TestAllowAddress_RefillsInTime(t *testing.T) {
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
-	rate := storage.Rate{PerSecond: 0.01, Burst: 3}
 	take := func() storage.Allowance {
-		a := must(f.Requests.AllowAddress(t.Context(), "192.0.2.1", rate))(t)
-		require.Equal(t, 3, a.Limit)
-		return a
-	}
-	for i := range 3 {
-		a := take()
-		require.True(t, a.OK)
-		require.Equal(t, 2-i, a.Remaining)
-		require.InDelta(t, 100*float64(i+1), a.Reset.Seconds(), 1)
+		return must(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: 3}))(t)
 	}
 	for range 20 {
-		a := take()
-		require.False(t, a.OK)
-		require.Zero(t, a.Remaining)
-		require.InDelta(t, 100, a.Wait.Seconds(), 1, "refused ones cost nothing")
+		take()
 	}
+	require.InDelta(t, 100, take().Wait.Seconds(), 1, "refused ones cost nothing")
 	f.later(t, 150*time.Second)
 	require.True(t, take().OK)
 	a := take()
@@ -81,37 +71,27 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	require.Equal(t, 100, a.Limit)
 }
 
-func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
+func TestAuthenticate_ParallelRequestsNeverGetMoreThanTheBurst(t *testing.T) {
 	f := newFixture(t)
-	hash := f.key(t)
-	rate := storage.Rate{PerSecond: 0.001, Burst: 60}
-	for name, take := range map[string]func() (storage.Allowance, error){
-		"address": func() (storage.Allowance, error) { return f.Requests.AllowAddress(t.Context(), "192.0.2.1", rate) },
-		"key": func() (storage.Allowance, error) {
-			_, a, err := f.Merchants.Authenticate(t.Context(), hash, storage.RequestWrite, storage.Rates{Test: rate, Live: storage.Rate{PerSecond: 1, Burst: 1}})
-			return a, err
-		},
-	} {
-		var (
-			let, failed atomic.Int32
-			wg          sync.WaitGroup
-		)
-		for range 50 {
-			wg.Go(func() {
-				for range 5 {
-					switch a, err := take(); {
-					case err != nil:
-						failed.Add(1)
-					case a.OK:
-						let.Add(1)
-					}
+	hash, rate := f.key(t), storage.Rate{PerSecond: 0.001, Burst: 60}
+	var allowed atomic.Int32
+	var callers errgroup.Group
+	for range 50 {
+		callers.Go(func() error {
+			for range 5 {
+				_, a, err := f.Merchants.Authenticate(t.Context(), hash, storage.RequestWrite, storage.Rates{Test: rate})
+				if err != nil {
+					return err
 				}
-			})
-		}
-		wg.Wait()
-		require.Zero(t, failed.Load(), name)
-		require.EqualValues(t, 60, let.Load(), name)
+				if a.OK {
+					allowed.Add(1)
+				}
+			}
+			return nil
+		})
 	}
+	require.NoError(t, callers.Wait())
+	require.EqualValues(t, 60, allowed.Load())
 	keys := must(f.Merchants.APIKeys(t.Context(), f.merchant.ID))(t)
 	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
@@ -166,4 +146,19 @@ func TestBuckets_WaitForNoDisk(t *testing.T) {
 	require.Equal(t, "merchant on 1, token_bucket off 4", f.query(t, `
 		SELECT string_agg(written || ' ' || value || ' ' || n, ', ' ORDER BY written)
 		FROM (SELECT written, value, count(*) AS n FROM seen GROUP BY written, value) s`))
+}
+
+func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
+	f := newFixture(t)
+	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
+	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}
+	for i := range 4 {
+		got := must(f.Requests.Allow(t.Context(), wide, narrow))(t)
+		require.Equal(t, i < 2, got.OK, i)
+		require.Equal(t, i >= 2, got.Wait > 0 && got.Limit == 2 && !got.OK, i)
+	}
+	got := must(f.Requests.Allow(t.Context(), wide))(t)
+	require.Equal(t, []any{true, 4}, []any{got.OK, got.Remaining})
+	narrow.Owner = "cs_2"
+	require.True(t, must(f.Requests.Allow(t.Context(), wide, narrow))(t).OK, "another session has its own")
 }

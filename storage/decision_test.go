@@ -614,6 +614,17 @@ var accountDecisions = []decision{
 				return nil, f.invites(ctx, checkout.NewID("mem"), "a@shop.example", merchant.RoleViewer)
 			}, nil
 		}},
+	{name: "two people are invited where one place is left", first: "<nil>", second: "refused: invite member: too many open invitations",
+		rows: `SELECT count(*) FROM member`, hold: "(100)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			f.invitesMany(t, merchant.MaxOpenInvitations-1)
+			invites := func(email string) call {
+				return func(ctx context.Context) (any, error) {
+					return nil, f.People.InviteMember(ctx, f.person(email), f.note())
+				}
+			}
+			return invites("a@shop.example"), invites("b@shop.example")
+		}},
 	{name: "an invitation is accepted", first: "true", second: "refused: accept invitation: not found", rows: `SELECT password_hash FROM member`, hold: "(hash)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", merchant.RoleViewer))

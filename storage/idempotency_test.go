@@ -39,39 +39,31 @@ func (f fixture) claimsRunOut(t *testing.T) {
 	f.Exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
 }
 
-func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
+// The tests of the API repeat requests. This one has what they cannot see.
+func TestClaimRequest_ASeedAndAnAnswerBelongToOneRequest(t *testing.T) {
 	f := newFixture(t)
-	r := f.request("k")
+	r, other := f.request("k"), f.request("l")
 	seed := f.claim(t, r, "a")
-	_, _, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint("a"))
-	require.ErrorIs(t, err, storage.ErrRequestInProgress)
-	_, _, err = f.Requests.ClaimRequest(t.Context(), r, fingerprint("b"))
-	require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
 	left := f.query(t, `SELECT extract(epoch FROM locked_until - clock_timestamp())::float8 FROM idempotent_request`).(float64)
 	require.InDelta(t, 15, left, 5, "longer than a request and the keeping of its answer may take")
-
 	f.claimsRunOut(t)
+	_, _, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint("b"))
+	require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
 	require.Equal(t, seed, f.claim(t, r, "a"), "whoever works on it again makes the same ids")
-	answer := storage.KeptAnswer{Status: 201, Location: "/v1/checkout/cs_1", Body: []byte("{\"a\":\"\n\"}")}
-	require.NoError(t, f.Requests.KeepAnswer(t.Context(), r, answer))
-	for range 2 {
-		kept, seed, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint("a"))
-		require.NoError(t, err)
-		require.Nil(t, seed)
-		require.Equal(t, &answer, kept)
-		_, _, err = f.Requests.ClaimRequest(t.Context(), r, fingerprint("b"))
-		require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
-		require.NoError(t, f.Requests.ReleaseRequest(t.Context(), r, true), "what has an answer stays")
-		require.NoError(t, f.Requests.ReleaseRequest(t.Context(), r, false))
-	}
-
-	other := f.request("l")
 	require.NotEqual(t, seed, f.claim(t, other, "a"))
-	require.NoError(t, f.Requests.KeepAnswer(t.Context(), other, storage.KeptAnswer{Status: 200, Body: []byte("{}")}))
-	kept, _, err := f.Requests.ClaimRequest(t.Context(), other, fingerprint("a"))
-	require.NoError(t, err)
-	require.Equal(t, &storage.KeptAnswer{Status: 200, Body: []byte("{}")}, kept, "without a location")
 
+	for request, answer := range map[storage.IdempotentRequest]storage.KeptAnswer{
+		r:     {Status: 201, Location: "/v1/checkout/cs_1", Body: []byte("{\"a\":\"\n\"}")},
+		other: {Status: 200, Body: []byte("{}")},
+	} {
+		require.NoError(t, f.Requests.KeepAnswer(t.Context(), request, answer))
+		for _, refused := range []bool{true, false} {
+			require.NoError(t, f.Requests.ReleaseRequest(t.Context(), request, refused), "an answer stays")
+		}
+		kept, _, err := f.Requests.ClaimRequest(t.Context(), request, fingerprint("a"))
+		require.NoError(t, err)
+		require.Equal(t, &answer, kept)
+	}
 	f.Exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
 	_, _, err = f.Requests.ClaimRequest(t.Context(), other, fingerprint("a"))
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey, "an answer belongs to its own request")
