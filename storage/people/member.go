@@ -26,8 +26,8 @@ func (s *Store) InviteMember(ctx context.Context, m merchant.Member, by merchant
 	})
 }
 
-// Invite is InviteMember for an operator, who knows the person and hands over the link: by is how the audit log calls
-// the operator. It returns the token of the link. An invitation that is open is replaced too, and there may be any
+// Invite is InviteMember for an operator, who knows the person and hands over the link. by is the operator's name in
+// the audit log. It returns the token of the link. An invitation that is open is replaced too, and there may be any
 // number.
 func (s *Store) Invite(ctx context.Context, m merchant.Member, by string) (token string, err error) {
 	token, hash := merchant.NewToken()
@@ -268,7 +268,7 @@ func (s *Store) RemoveMember(ctx context.Context, merchantID, memberID string, b
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID)
 }
 
-// mailTo says who gets a mail about the change of a member.
+// mailTo chooses who gets a mail about the change of a member.
 type mailTo int
 
 const (
@@ -291,16 +291,11 @@ func (s *Store) changeMember(
 			return err
 		}
 
-		before, err := owners(ctx, tx, merchantID)
+		before, err := readStanding(ctx, tx, args[0], merchantID)
 		if err != nil {
 			return err
 		}
-		was, err := role(ctx, tx, args[0], merchantID)
-		if err != nil {
-			return err
-		}
-
-		if tell == toOwners && was == merchant.RoleOwner { // before the change, so that this owner gets it too
+		if tell == toOwners && before.Role == merchant.RoleOwner { // before the change, so that this owner gets it too
 			if err := MailOwners(ctx, tx, by.MerchantID, merchant.MailOwnersChanged, MailDetail(by)); err != nil {
 				return err
 			}
@@ -308,23 +303,14 @@ func (s *Store) changeMember(
 		if err := pg.Changed(tx.Exec(ctx, statement, args...)); err != nil {
 			return err
 		}
-
-		after, err := owners(ctx, tx, merchantID)
-		if err != nil {
-			return err
-		}
-
-		if after == 0 && before > 0 {
-			return merchant.ErrLastOwner
-		}
-		now, err := role(ctx, tx, args[0], merchantID)
-		if err != nil {
-			return err
-		}
+		now, err := readStanding(ctx, tx, args[0], merchantID)
 		switch {
+		case err != nil:
+		case now.Owners == 0 && before.Owners > 0:
+			return merchant.ErrLastOwner
 		case tell == toMember:
 			err = mailMember(ctx, tx, by.Subject, merchant.MailAccountChanged, MailDetail(by))
-		case tell == toOwners && was != merchant.RoleOwner && now == merchant.RoleOwner:
+		case before.Role != merchant.RoleOwner && now.Role == merchant.RoleOwner:
 			err = MailOwners(ctx, tx, by.MerchantID, merchant.MailOwnersChanged, MailDetail(by))
 		}
 		if err != nil {
@@ -334,15 +320,15 @@ func (s *Store) changeMember(
 	})
 }
 
-// role returns the role of a member, "" for an unknown one.
-func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (merchant.Role, error) {
-	return pg.Value[merchant.Role](ctx, tx, `
-		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`, memberID, merchantID)
+// standing is what a change of a member may take from its merchant.
+type standing struct {
+	Owners int           // who can sign in
+	Role   merchant.Role // of the member, "" for an unknown one
 }
 
-// owners counts the owners who can sign in.
-func owners(ctx context.Context, tx pgx.Tx, merchantID any) (int, error) {
-	return pg.Value[int](ctx, tx, `
-		SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL
-			AND password_hash IS NOT NULL`, merchantID)
+func readStanding(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (standing, error) {
+	return pg.One[standing](ctx, tx, `
+		SELECT count(*) FILTER (WHERE role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL) AS owners,
+			coalesce(max(role) FILTER (WHERE id = $1), '') AS role
+		FROM member WHERE merchant_id = $2`, memberID, merchantID)
 }
