@@ -30,13 +30,12 @@ type Allowance struct {
 // so several processes can share the bucket.
 const takeToken = `
 	ON CONFLICT (owner, kind) DO UPDATE SET
-		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at),
-		allowed = b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1,
-		tokens = CASE
-			WHEN b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1
-			THEN least(excluded.burst, b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at))) - 1
-			ELSE b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) END
+		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at), allowed = ` + refilled + ` >= 1,
+		tokens = CASE WHEN ` + refilled + ` >= 1 THEN least(excluded.burst, ` + refilled + `) - 1 ELSE ` + refilled + ` END
 	RETURNING b.allowed, b.tokens, b.rate, b.burst`
+
+// refilled are the tokens of the bucket b at the time of the row excluded.
+const refilled = `(b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)))`
 
 // takenBucket is a bucket after takeToken.
 type takenBucket struct {

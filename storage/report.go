@@ -92,19 +92,15 @@ type PayoutDay struct {
 func (s *Books) DayReport(ctx context.Context, from time.Time) (DayReport, error) {
 	to := from.Add(24 * time.Hour)
 	return pg.InSnapshot(ctx, s.pool, "report", func(tx pgx.Tx) (got DayReport, err error) {
-		if got.Plans, err = pg.Collect[PlanDay](ctx, tx, plansOfDay, from, to); err != nil {
+		var batch pgx.Batch
+		pg.Queue(&batch, &got.Plans, plansOfDay, from, to)
+		pg.Queue(&batch, &got.Refunds, refundsOfDay, from, to)
+		pg.Queue(&batch, &got.Disputes, disputesOfDay, from, to)
+		pg.Queue(&batch, &got.Payouts, payoutsOfDay, from, to)
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil { // fills all four
 			return got, err
 		}
 		if got.Booked, err = booked(ctx, tx, from, to); err != nil {
-			return got, err
-		}
-		if got.Refunds, err = pg.Collect[RefundDay](ctx, tx, refundsOfDay, from, to); err != nil {
-			return got, err
-		}
-		if got.Disputes, err = pg.Collect[DisputeDay](ctx, tx, disputesOfDay, from, to); err != nil {
-			return got, err
-		}
-		if got.Payouts, err = pg.Collect[PayoutDay](ctx, tx, payoutsOfDay, from, to); err != nil {
 			return got, err
 		}
 		if got.Floats, err = floats(ctx, tx, checkout.ModeLive); err != nil {
