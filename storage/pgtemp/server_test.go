@@ -154,8 +154,7 @@ func TestStart_TheLifeOfADirectory(t *testing.T) {
 		}
 		postgres, err := user.Lookup("postgres") // Debian's package makes it
 		require.NoError(t, err)
-		uid, err := strconv.Atoi(postgres.Uid)
-		require.NoError(t, err)
+		uid := number(t, postgres.Uid)
 		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			return errors.Join(err, os.Lchown(path, uid, -1))
 		}))
@@ -234,8 +233,7 @@ func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
 	require.NoError(t, parent.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err, line)
+	pid := number(t, strings.TrimSpace(line))
 	require.True(t, runs(pid), "the server runs")
 
 	require.NoError(t, parent.Process.Kill())
