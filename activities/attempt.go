@@ -110,7 +110,7 @@ func (in SendAttemptInput) lane() string {
 // The retry policy then counts every attempt. Source: api/interface.md, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (contract.SendAttemptResult, error) {
 	turn := d.turn(ctx, in)
-	pending := contract.DeliveryState{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
+	pending := contract.DeliveryState{Status: webhook.DeliveryPending, AttemptsMade: turn.AttemptsMade + turn.Try - 1}
 	notSent := contract.SendAttemptResult{DeliveryState: pending, Due: in.Due}
 
 	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
@@ -203,7 +203,7 @@ func (d *Deliveries) busy(
 func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) webhook.Turn {
 	info := activity.GetInfo(ctx)
 	return webhook.Turn{
-		RunID: in.runID(ctx), Made: in.Made, Try: int(info.Attempt), Local: info.IsLocalActivity, Now: d.now(),
+		RunID: in.runID(ctx), AttemptsMade: in.Made, Try: int(info.Attempt), Local: info.IsLocalActivity, Now: d.now(),
 	}
 }
 
@@ -233,10 +233,10 @@ func (d *Deliveries) notBegun(
 	case webhook.StepPark:
 		notSent.Reason = contract.ReasonHeld
 	case webhook.StepAgain:
-		notSent.Reason, notSent.Made = contract.ReasonReset, 0
+		notSent.Reason, notSent.AttemptsMade = contract.ReasonReset, 0
 	case webhook.StepEarly:
 		logger(ctx).WarnContext(ctx, "attempt came before its time",
-			"delivery_id", in.ID, "made", notSent.Made, "early", out.Wait)
+			"delivery_id", in.ID, "made", notSent.AttemptsMade, "early", out.Wait)
 		notSent.Reason, notSent.Wait = contract.ReasonEarly, out.Wait
 	default: // the delivery has ended
 		return contract.SendAttemptResult{
@@ -365,7 +365,7 @@ func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (cont
 func (in DeliveryInput) state(ctx context.Context, end storage.DeliveryEnd) contract.DeliveryState {
 	state := contract.DeliveryState{Status: end.Status, RunID: end.RunID}
 	if end.Status == webhook.DeliveryPending && end.RunID == in.runID(ctx) {
-		state.Made = end.Attempts
+		state.AttemptsMade = end.Attempts
 	}
 	return state
 }

@@ -55,10 +55,9 @@ func (s *Webhooks) ReportAttempt(ctx context.Context, ref checkout.Ref, turn web
 }
 
 // beginFirst begins the first attempt of a delivery that no run has touched, in one statement. It decides what
-// webhook.DeliverySnapshot.Decide decides about such a delivery. For every other delivery it changes nothing and
-// returns pgx.ErrNoRows: one that is on hold, one that goes to a deleted registration, one whose secret this process
-// cannot open, and one that another transaction has locked. So it never waits, and the registration that it reads is
-// not older than the lock.
+// webhook.DeliverySnapshot.Decide decides about such a delivery. It changes nothing and returns pgx.ErrNoRows for any
+// other delivery, and for a delivery on hold, to a deleted registration, with a secret that this process cannot open,
+// or locked by another transaction. So it never waits, and the registration that it reads is not older than the lock.
 func (s *Webhooks) beginFirst(
 	ctx context.Context, ref checkout.Ref, turn webhook.Turn,
 ) (out AttemptDecision, err error) {
@@ -66,7 +65,7 @@ func (s *Webhooks) beginFirst(
 		Decision: webhook.Decision{Step: webhook.StepBegin, Number: 1, NewRun: true},
 		Run:      1, Status: webhook.DeliveryPending,
 	}
-	if turn.Made+turn.Try > 1 {
+	if turn.AttemptsMade+turn.Try > 1 {
 		return out, pgx.ErrNoRows
 	}
 	counted := 0
@@ -99,7 +98,7 @@ func (s *Webhooks) beginFirst(
 			previous_sealed_digest, now - next_attempt_at
 		FROM due JOIN event e ON e.id = due.event_id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, counted, webhook.AttemptTimeout,
-		webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
+		webhook.AttemptTimeout+webhook.FallbackDelay(turn.AttemptsMade+turn.Try), orNull(turn.Now), s.keys.IDs()).Scan(
 		&out.EventID, &out.EventType, &out.Body, &out.URL, &by.SecretOf, &by.KeyID, &by.Sealed, &by.PreviousKeyID,
 		&by.Previous, &out.Late)
 	if err == nil {
@@ -127,7 +126,6 @@ func (s *Webhooks) takeTurn(
 	if !may(out.Step) {
 		return out, nil
 	}
-
 	if out.Step == webhook.StepBegin && row.Limited {
 		if out.Wait, err = row.takePlace(ctx, conn, ref); err != nil {
 			return out, err
@@ -179,32 +177,10 @@ type lockedDelivery struct {
 	MaxInFlight, RateLimit int  // 0: none
 }
 
-// webhookSecret is the sealed secret that signs. It is that of the endpoint SecretOf; nil means that
-// the session has no secret yet.
-type webhookSecret struct {
-	SecretOf, KeyID, PreviousKeyID *string // PreviousKeyID is nil when no rotation is under way
-	Sealed, Previous               []byte
-}
-
 // endpointLimits selects the limits that hold for a delivery d to the registration w; 0 is the default.
 const endpointLimits = `
 	CASE WHEN d.session_url THEN 0 ELSE coalesce(w.max_in_flight, 0) END AS max_in_flight,
 	CASE WHEN d.session_url THEN 0 ELSE coalesce(w.rate_limit, 0) END AS rate_limit`
-
-// secretEndpoints selects the ids of the endpoints whose secrets may sign the delivery d of the event e. This
-// is the delivery's endpoint w. If w is deleted and the delivery goes to a session's own address,
-// they are the registrations that may sign for a new session; see signer. If no registration is enabled, it is
-// the session's own secret, which may not exist yet.
-//
-// Each attempt selects anew, because an event may be published before the deletion and sent hours after it. Source:
-// api/decisions/signatures.md, "which secret signs".
-const secretEndpoints = `
-	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN ARRAY[w.id] ELSE coalesce(
-		nullif(ARRAY(SELECT r.id FROM webhook_endpoint r
-			WHERE r.merchant_id = d.merchant_id AND r.mode = d.mode AND r.session_id IS NULL AND r.deleted_at IS NULL
-				AND ` + backsSession + `), '{}'),
-		ARRAY['` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)])
-	END`
 
 // readLocked reads a lockedDelivery, once for each secret that may sign. $4 is the current time; NULL means
 // PostgreSQL's clock.
@@ -303,7 +279,7 @@ func (d lockedDelivery) storeDecision(
 			SELECT id, $3, $4, next_attempt_at, $8 FROM webhook_delivery WHERE id = $1 -- the row before this UPDATE
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at`,
 			ref.ID, turn.RunID, out.Run, out.Number, counted, d.URL, d.SecretOf, d.Now,
-			webhook.AttemptTimeout, webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try))
+			webhook.AttemptTimeout, webhook.AttemptTimeout+webhook.FallbackDelay(turn.AttemptsMade+turn.Try))
 	case out.Step == webhook.StepPark:
 		batch.Queue(`
 			UPDATE webhook_delivery SET run_id = $2, run = $3, attempts = $4, counted = $5, url = $6,
@@ -326,37 +302,6 @@ func (d lockedDelivery) storeDecision(
 
 	batch.Queue(`COMMIT`)
 	return conn.SendBatch(ctx, batch).Close()
-}
-
-// insertUntoldSecret makes a secret for the session of a delivery. The merchant never sees this secret, so its endpoint
-// is marked deleted from the start, and it signs only until an enabled registration can.
-func (s *Webhooks) insertUntoldSecret(
-	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, d lockedDelivery,
-) (is webhookSecret, err error) {
-	if d.SessionID == nil {
-		return is, errors.New("an event of no session goes to a session's own address")
-	}
-	id := checkout.Session{Ref: checkout.Ref{ID: *d.SessionID}}.OwnEndpoint()
-	keyID, sealed := s.keys.Seal(id, webhook.SecretDigest(webhook.NewSecret()))
-	err = conn.QueryRow(ctx, `
-		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, session_id,
-			master_key_id, sealed_digest, created_at, deleted_at)
-		VALUES ($1, $2, $3, $4, $5, 'enabled', $6, $7, $8, clock_timestamp(), clock_timestamp())
-		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery inserted it first
-		RETURNING id, master_key_id, sealed_digest`,
-		id, ref.MerchantID, ref.Mode, d.URL, webhook.EventTypes, d.SessionID, keyID, sealed,
-	).Scan(&is.SecretOf, &is.KeyID, &is.Sealed)
-	return is, err
-}
-
-// unsealDigests returns the digest of the secret. During a rotation, the digest of the previous secret follows.
-func (s *WebhookSecretReader) unsealDigests(by webhookSecret) ([][]byte, error) {
-	digest, err := s.keys.Unseal(*by.KeyID, *by.SecretOf, by.Sealed)
-	if err != nil || by.PreviousKeyID == nil {
-		return [][]byte{digest}, err
-	}
-	old, err := s.keys.Unseal(*by.PreviousKeyID, *by.SecretOf, by.Previous)
-	return [][]byte{digest, old}, err
 }
 
 // FinishAttempt notes how an attempt ended. A success makes the delivery delivered and ends a hold.

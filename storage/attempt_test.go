@@ -303,6 +303,10 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 		require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), other), checkout.ErrNotFound)
 		require.ErrorIs(t, f.Webhooks.HoldDelivery(t.Context(), other), checkout.ErrNotFound)
 		require.ErrorIs(t, f.Webhooks.ResumeDelivery(t.Context(), other), checkout.ErrNotFound)
+		_, err := f.Webhooks.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
+		require.ErrorIs(t, err, checkout.ErrNotFound)
+		_, err = f.Webhooks.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)
+		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 
 	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref))

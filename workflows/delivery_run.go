@@ -21,7 +21,7 @@ func newDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) *delive
 		resume:   workflow.GetSignalChannel(ctx, contract.SignalResume),
 	}
 	if in.Continued != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
-		d.made, d.scheduled = in.Continued.Made, true
+		d.made, d.scheduled = in.Continued.AttemptsMade, true
 		d.ref.Continues = &activities.ContinuedRun{RunID: in.Continued.RunID, By: originalRunID(ctx)}
 	}
 	return d
@@ -31,7 +31,7 @@ func newDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) *delive
 // goes on with the same run of the log.
 func (d *delivery) continueAsNew(ctx workflow.Context) error {
 	in := d.in
-	in.Continued = &contract.ContinuedDelivery{RunID: d.runID(ctx), Made: d.made}
+	in.Continued = &contract.ContinuedDelivery{RunID: d.runID(ctx), AttemptsMade: d.made}
 	return workflow.NewContinueAsNewError(ctx, contract.TypeWebhookDelivery, in)
 }
 

@@ -29,7 +29,6 @@ func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) (co
 		if historyIsLong(ctx) && ctx.Err() == nil {
 			return contract.WebhookDeliveryResult{}, d.continueAsNew(ctx)
 		}
-
 		sent, refused := d.send(ctx)
 		d.due = sent.Due
 		state, err := sent.DeliveryState, error(nil)
@@ -52,7 +51,7 @@ func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) (co
 		case err != nil:
 			return contract.WebhookDeliveryResult{}, err
 		case state.Status == webhook.DeliveryPending:
-			d.made = state.Made
+			d.made = state.AttemptsMade
 		case wasReset(ctx) && state.RunID != d.runID(ctx): // the row shows the end of the run before the reset
 			d.made, d.scheduled = 0, false
 		case state.Status == webhook.DeliveryFailed && refused != nil:

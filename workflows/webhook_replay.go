@@ -52,16 +52,13 @@ func WebhookReplay(ctx workflow.Context, in checkout.Ref) (contract.WebhookRepla
 		if err != nil {
 			return contract.WebhookReplayResult{}, err
 		}
-
 		progress = next.Progress
 		if len(next.Deliveries) == 0 {
 			return note(webhook.ReplayCompleted)
 		}
-
 		if err := startReplayed(steady, in.Owner, next.Deliveries, &progress); err != nil {
 			return contract.WebhookReplayResult{}, err
 		}
-
 		done += len(next.Deliveries)
 		_ = second.Get(ctx, nil) // on cancel the loop ends
 	}

@@ -82,7 +82,7 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 	require.ErrorAs(t, w.env.GetWorkflowError(), &next)
 	var continued contract.WebhookDeliveryInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &continued))
-	require.Equal(t, &contract.ContinuedDelivery{RunID: w.runID(), Made: 3}, continued.Continued)
+	require.Equal(t, &contract.ContinuedDelivery{RunID: w.runID(), AttemptsMade: 3}, continued.Continued)
 	require.Len(t, w.receiver.arrivals, 3)
 
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 		env.SetContinuedExecutionRunID(c.continues)
 		w.exec(`UPDATE webhook_delivery SET status = 'pending', run = 1, run_id = 'the first', attempts = 3, counted = 3, hurried_at = now(); DELETE FROM webhook_attempt WHERE run > 1 OR number > 3`)
 		copied := continued
-		copied.Continued = &contract.ContinuedDelivery{RunID: "the first", Made: 3}
+		copied.Continued = &contract.ContinuedDelivery{RunID: "the first", AttemptsMade: 3}
 		env.ExecuteWorkflow(contract.TypeWebhookDelivery, copied)
 		require.Equal(t, contract.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), name)
 		require.Equal(t, c.run, w.deliveryRow().Run, name)

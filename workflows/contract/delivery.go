@@ -31,8 +31,8 @@ func NewWebhookDeliveryInput(owner checkout.Owner, typ webhook.EventType, ref we
 
 // ContinuedDelivery is the state that a run takes over from an earlier one.
 type ContinuedDelivery struct {
-	RunID string `json:"run_id"`         // Temporal's run that began the run of the delivery's log
-	Made  int    `json:"made,omitempty"` // attempts so far
+	RunID        string `json:"run_id"`         // Temporal's run that began the run of the delivery's log
+	AttemptsMade int    `json:"made,omitempty"` // attempts so far
 }
 
 // WebhookDeliveryResult is the result of a run that did not fail.
@@ -77,9 +77,9 @@ type SendAttemptResult struct {
 
 // DeliveryState is the state of a delivery after an activity.
 type DeliveryState struct {
-	Status webhook.DeliveryStatus `json:"status"`           // pending: the delivery goes on
-	RunID  string                 `json:"run_id,omitempty"` // Temporal's run that began the last run of the log; "": none
-	Made   int                    `json:"made,omitempty"`   // the run's attempts so far; only while pending
+	Status       webhook.DeliveryStatus `json:"status"`           // pending: the delivery goes on
+	RunID        string                 `json:"run_id,omitempty"` // Temporal's run of the log's last run; "": none
+	AttemptsMade int                    `json:"made,omitempty"`   // of the run so far; only while pending
 }
 
 // AttemptResult is an attempt without the receiver's answer.

@@ -4,15 +4,15 @@ import "time"
 
 // Turn is one execution of the activity SendAttempt.
 type Turn struct {
-	RunID string    // Temporal's run that began the current run of the delivery's log
-	Made  int       // the run's attempts before the activity was scheduled
-	Try   int       // Temporal's number of this execution, from 1
-	Local bool      // a local activity: Temporal does not count it, and repeats it when its worker dies
-	Now   time.Time // set by tests that skip time; zero means PostgreSQL's clock
+	RunID        string    // Temporal's run that began the current run of the delivery's log
+	AttemptsMade int       // the run's attempts before the activity was scheduled
+	Try          int       // Temporal's number of this execution, from 1
+	Local        bool      // a local activity: Temporal does not count it, and repeats it when its worker dies
+	Now          time.Time // set by tests that skip time; zero means PostgreSQL's clock
 }
 
 // number returns the attempt's number by Temporal's count. Temporal also counts executions that no worker began.
-func (t Turn) number() int { return t.Made + t.Try }
+func (t Turn) number() int { return t.AttemptsMade + t.Try }
 
 // DeliverySnapshot is the state of a delivery's row when a Turn begins. Attempts, Counted, Sending, Due
 // and Hurried describe the run that RunID began.

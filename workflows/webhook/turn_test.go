@@ -17,7 +17,9 @@ import (
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	turn := func(made, try int) webhook.Turn { return webhook.Turn{RunID: "a", Made: made, Try: try, Now: now} }
+	turn := func(made, try int) webhook.Turn {
+		return webhook.Turn{RunID: "a", AttemptsMade: made, Try: try, Now: now}
+	}
 	local := webhook.Turn{RunID: "a", Try: 1, Local: true, Now: now}
 	// made is a row whose run has made and counted attempts, the next of which is due.
 	made := func(attempts, counted int, change ...func(*webhook.DeliverySnapshot)) webhook.DeliverySnapshot {

@@ -131,7 +131,7 @@ func begun(result *commonpb.Payloads) bool {
 	if err := decode(result, &got); err != nil {
 		return true // unknown: assume that it had
 	}
-	return got.Status != webhook.DeliveryPending || got.Reason == contract.ReasonHeld || got.Made > 0
+	return got.Status != webhook.DeliveryPending || got.Reason == contract.ReasonHeld || got.AttemptsMade > 0
 }
 
 // begunLocally reports whether a marker belongs to a local SendAttempt that began an attempt.

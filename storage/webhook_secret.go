@@ -2,10 +2,12 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
@@ -90,4 +92,57 @@ func signer[T any](candidates []T, address string, addressOf func(T) string) T {
 	address = webhook.NormalURL(address)
 	same := func(c T) bool { return webhook.NormalURL(addressOf(c)) == address }
 	return candidates[max(0, slices.IndexFunc(candidates, same))]
+}
+
+// webhookSecret is the sealed secret that signs. It is that of the endpoint SecretOf; nil means that
+// the session has no secret yet.
+type webhookSecret struct {
+	SecretOf, KeyID, PreviousKeyID *string // PreviousKeyID is nil when no rotation is under way
+	Sealed, Previous               []byte
+}
+
+// secretEndpoints selects the ids of the endpoints whose secrets may sign the delivery d of the event e. This
+// is the delivery's endpoint w. If w is deleted and the delivery goes to a session's own address,
+// they are the registrations that may sign for a new session; see signer. If no registration is enabled, it is
+// the session's own secret, which may not exist yet.
+//
+// Each attempt selects anew, because an event may be published before the deletion and sent hours after it. Source:
+// api/decisions/signatures.md, "which secret signs".
+const secretEndpoints = `
+	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN ARRAY[w.id] ELSE coalesce(
+		nullif(ARRAY(SELECT r.id FROM webhook_endpoint r
+			WHERE r.merchant_id = d.merchant_id AND r.mode = d.mode AND r.session_id IS NULL AND r.deleted_at IS NULL
+				AND ` + backsSession + `), '{}'),
+		ARRAY['` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)])
+	END`
+
+// insertUntoldSecret makes a secret for the session of a delivery. The merchant never sees this secret, so its endpoint
+// is marked deleted from the start, and it signs only until an enabled registration can.
+func (s *Webhooks) insertUntoldSecret(
+	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, d lockedDelivery,
+) (is webhookSecret, err error) {
+	if d.SessionID == nil {
+		return is, errors.New("an event of no session goes to a session's own address")
+	}
+	id := checkout.Session{Ref: checkout.Ref{ID: *d.SessionID}}.OwnEndpoint()
+	keyID, sealed := s.keys.Seal(id, webhook.SecretDigest(webhook.NewSecret()))
+	err = conn.QueryRow(ctx, `
+		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, session_id,
+			master_key_id, sealed_digest, created_at, deleted_at)
+		VALUES ($1, $2, $3, $4, $5, 'enabled', $6, $7, $8, clock_timestamp(), clock_timestamp())
+		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery inserted it first
+		RETURNING id, master_key_id, sealed_digest`,
+		id, ref.MerchantID, ref.Mode, d.URL, webhook.EventTypes, d.SessionID, keyID, sealed,
+	).Scan(&is.SecretOf, &is.KeyID, &is.Sealed)
+	return is, err
+}
+
+// unsealDigests returns the digest of the secret. During a rotation, the digest of the previous secret follows.
+func (s *WebhookSecretReader) unsealDigests(by webhookSecret) ([][]byte, error) {
+	digest, err := s.keys.Unseal(*by.KeyID, *by.SecretOf, by.Sealed)
+	if err != nil || by.PreviousKeyID == nil {
+		return [][]byte{digest}, err
+	}
+	old, err := s.keys.Unseal(*by.PreviousKeyID, *by.SecretOf, by.Previous)
+	return [][]byte{digest, old}, err
 }
