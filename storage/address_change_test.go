@@ -100,8 +100,8 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	require.Equal(t, "0xfff", f.payoutTo(t))
 }
 
-// TestAddressChange_TheSameAddressStopsNothing: a form that names the present address as a new one would take an announced
-// change back without a mail or an entry in the audit log.
+// TestAddressChange_TheSameAddressStopsNothing: a form that names the present address as a new one would take an
+// announced change back without a mail or an entry in the audit log.
 func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.changesAddress(t, "0xdef", 24*time.Hour)

@@ -23,7 +23,6 @@ func (s *Merchants) CreateAPIKey(
 	if !ok {
 		return checkout.ErrAPIKey
 	}
-
 	if k.Scopes == nil {
 		k.Scopes = merchant.Scopes{merchant.ScopeFull}
 	}
@@ -82,7 +81,6 @@ func (s *Merchants) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...
 		if !errors.Is(err, checkout.ErrNotFound) {
 			return err
 		}
-
 		there, err := pg.Value[bool](ctx, tx, `
 			SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`,
 			ref.ID, ref.MerchantID, ref.Mode)
@@ -105,7 +103,7 @@ type Caller struct {
 	Merchant merchant.Merchant
 }
 
-// RequestKind says which token bucket of a key a request uses.
+// RequestKind chooses the token bucket of a key.
 type RequestKind string
 
 // Kinds of requests. Each key has one bucket for each.
@@ -158,7 +156,6 @@ func (s *Merchants) Authenticate(
 	if err != nil {
 		return Caller{}, Allowance{}, pg.Wrap("authenticate", err)
 	}
-
 	k.MerchantID = m.ID
 	return c, b.allowance(), nil
 }

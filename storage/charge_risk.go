@@ -27,9 +27,9 @@ const (
 	askedEvery = "1 day"
 )
 
-// ChargesToCheck returns up to limit charges, ordered by reference, after the reference after: those
-// with a report that nobody has followed, those with a dispute that is not decided, and once a day those with a
-// refund that may still be returned. The card network is asked for all merchants.
+// ChargesToCheck returns up to limit charges, ordered by reference, after the reference after: those with an unfollowed
+// report, those with an undecided dispute, and once a day those with a refund that may still be returned. The card
+// network is asked for all merchants.
 func (s *Books) ChargesToCheck(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]ChargeToCheck, error) {
@@ -105,8 +105,8 @@ func (c paidCharge) findBoth(ctx context.Context, tx pgx.Tx, refunded, paid bool
 	})
 }
 
-// FindPaid reports whether the payment of a payout is refunded although the chain has paid the payout, or may. how
-// says what paid it. The finding is opened in the same transaction. It returns checkout.ErrNotFound.
+// FindPaid reports whether the payment of a payout is refunded although the chain has paid the payout, or may. how is
+// what paid it, in words. The finding is opened in the same transaction. It returns checkout.ErrNotFound.
 func (s *Treasury) FindPaid(ctx context.Context, payout checkout.Ref, how string) (refunded bool, err error) {
 	return pg.InTx(ctx, s.pool, "find a payout that is paid and refunded", func(tx pgx.Tx) (refunded bool, err error) {
 		return findPaid(ctx, tx, payout, how)
@@ -220,7 +220,7 @@ func (c paidCharge) bookRisk(ctx context.Context, tx pgx.Tx, before, after books
 	}.book(ctx, tx)
 }
 
-// moved says where the money of a risk is: nowhere else than before, held by the acquirer, or lost.
+// riskPostings books where the money of a risk is: with us as before, held by the acquirer, or lost.
 func riskPostings(r books.ChargeRisk, sign int64) []posting {
 	account := map[books.RiskStatus]string{books.RiskOpen: ledgerDisputed, books.RiskLost: ledgerLoss}[r.Status]
 	if account == "" || r.Kind == books.RiskFraudWarning {

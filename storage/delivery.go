@@ -168,7 +168,6 @@ func (s *Webhooks) steer(ctx context.Context, ref checkout.Ref, by []merchant.Au
 	if err != nil || steered {
 		return err
 	}
-
 	d, err := s.Delivery(ctx, ref)
 	switch {
 	case err != nil:

@@ -38,17 +38,6 @@ func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	require.Equal(t, webhook.DeliveryPending, got.Status, "the old run has no say any more")
 }
 
-func TestDelivery_OfAnotherIsNotFound(t *testing.T) {
-	f := newFixture(t)
-	d := f.delivery(t)
-	for _, other := range foreign(d) {
-		_, err := f.Webhooks.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
-		require.ErrorIs(t, err, checkout.ErrNotFound)
-		_, err = f.Webhooks.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)
-		require.ErrorIs(t, err, checkout.ErrNotFound)
-	}
-}
-
 // A session and a Payout that Reconcile started may send the same payout. If the refusal of one and the signature of
 // the other were both recorded, the service would report a real transfer as failed.
 func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {

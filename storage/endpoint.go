@@ -50,11 +50,9 @@ func (s *Webhooks) CreateEndpoint(
 		if err != nil {
 			return e, err
 		}
-
 		if count >= webhook.MaxEndpoints {
 			return e, ErrTooManyEndpoints
 		}
-
 		if err := insertEndpoint(ctx, tx, s.keys, &e, nil); err != nil {
 			return e, err
 		}
@@ -193,11 +191,9 @@ func (s *Webhooks) ChangeEndpoint(
 		if err != nil {
 			return e, err
 		}
-
 		if fields := c.conflicts(now); len(fields) > 0 {
 			return e, &pg.ChangedError{Fields: fields}
 		}
-
 		if c.beginsAnew(now) {
 			if err := forgetFailure(ctx, tx, ref); err != nil {
 				return e, err
@@ -295,12 +291,10 @@ func (s *Webhooks) RotateSecret(
 		if err != nil {
 			return e, pg.Found(err)
 		}
-
 		current, err := s.keys.Unseal(keyID, ref.ID, sealed)
 		if err != nil {
 			return e, err
 		}
-
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
 			by = nil // a repeat changes nothing
 			e, err = pg.One[webhook.Endpoint](ctx, tx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
@@ -318,7 +312,6 @@ func (s *Webhooks) RotateSecret(
 		if err != nil {
 			return e, err
 		}
-
 		e.Secret = secret
 		return e, pg.Audit(ctx, tx, by...)
 	})

@@ -100,28 +100,26 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 	sessions, _ := f.query(t, `SELECT id FROM webhook_endpoint WHERE session_id IS NOT NULL`).(string)
 	require.NotEmpty(t, sessions)
 
-	for name, tc := range map[string]struct {
-		merchant string
-		mode     checkout.Mode
-		id       string
-	}{
-		"another merchant":   {checkout.NewID(checkout.PrefixMerchant), e.Mode, e.ID},
-		"other mode":         {e.MerchantID, checkout.ModeLive, e.ID},
-		"unknown":            {e.MerchantID, e.Mode, checkout.NewID(checkout.PrefixEndpoint)},
-		"deleted":            {e.MerchantID, e.Mode, gone.ID},
-		"a session's secret": {e.MerchantID, e.Mode, sessions},
+	for name, ref := range map[string]checkout.Ref{
+		"another merchant":   f.strangers()[1].Ref(e.ID),
+		"other mode":         f.strangers()[0].Ref(e.ID),
+		"unknown":            e.Owner.Ref(checkout.NewID(checkout.PrefixEndpoint)),
+		"deleted":            gone.Ref,
+		"a session's secret": e.Owner.Ref(sessions),
 	} {
-		_, err := f.Webhooks.Endpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id))
+		_, err := f.Webhooks.Endpoint(t.Context(), ref)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 		disabled := webhook.EndpointDisabled
-		_, err = f.Webhooks.ChangeEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), storage.EndpointChange{Status: &disabled})
+		_, err = f.Webhooks.ChangeEndpoint(t.Context(), ref, storage.EndpointChange{Status: &disabled})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		require.ErrorIs(t, f.Webhooks.DeleteEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id)), checkout.ErrNotFound, name)
-		_, err = f.Webhooks.RotateSecret(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), webhook.NewSecret(), time.Hour)
+		require.ErrorIs(t, f.Webhooks.DeleteEndpoint(t.Context(), ref), checkout.ErrNotFound, name)
+		_, err = f.Webhooks.RotateSecret(t.Context(), ref, webhook.NewSecret(), time.Hour)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, _, err = f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}, EndpointID: tc.id, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
+		_, _, err = f.Webhooks.PublishTest(t.Context(), storage.TestEvent{
+			Owner: ref.Owner, EndpointID: ref.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 },
+		})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, err = f.Webhooks.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}}, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
+		_, err = f.Webhooks.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: ref.Owner}, EndpointID: ref.ID, Filter: webhook.DeliveryFailed})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
@@ -242,15 +240,8 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 
 	f.end(t, d, webhook.DeliveryFailed)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())
-	for _, whose := range []struct {
-		merchant string
-		mode     checkout.Mode
-	}{{"mer_other", checkout.ModeTest}, {f.merchant.ID, checkout.ModeLive}} {
-		all, err := f.Webhooks.EndpointHealth(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, time.Hour)
-		require.NoError(t, err)
-		require.Empty(t, all)
-		attempts, err := f.Webhooks.LastAttempts(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, []string{d.ID})
-		require.NoError(t, err)
-		require.Empty(t, attempts)
+	for _, other := range f.strangers() {
+		require.Empty(t, must(f.Webhooks.EndpointHealth(t.Context(), other, time.Hour))(t))
+		require.Empty(t, must(f.Webhooks.LastAttempts(t.Context(), other, []string{d.ID}))(t))
 	}
 }

@@ -40,8 +40,8 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	return publishWith(ctx, tx, p, decision{sql: `decided AS (SELECT)`})
 }
 
-// decision is the part of a statement that decides what its event tells: a list of WITH queries. The last one is
-// decided, which has one row when the decision took effect, else none.
+// decision is the part of a statement that makes the decision which its event reports: a list of WITH queries. The last
+// one is decided, which has one row when the decision took effect, else none.
 type decision struct {
 	sql  string
 	args pgx.NamedArgs

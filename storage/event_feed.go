@@ -48,8 +48,8 @@ func (s *WebhookReader) FeedHorizon(ctx context.Context) (xid string, open bool,
 	return xid, open, pg.Wrap("horizon of the feed", err)
 }
 
-// ErrOtherCluster says that the database came from a cluster that had counted more transactions, as by the restore
-// of a dump. New events would come before the old ones in the feed. Its text says what to do.
+// ErrOtherCluster: the database came from a cluster that had counted more transactions, as by the restore
+// of a dump. New events would come before the old ones in the feed. Its text names the remedy.
 var ErrOtherCluster = errors.New("the database was restored into another PostgreSQL cluster: run checkout setup")
 
 // feedFromOtherCluster is true when this cluster has not counted as far as the newest events say. Ids and transactions
@@ -84,7 +84,6 @@ func beginFeedEra(ctx context.Context, db *sql.DB) error {
 	if err := tx.QueryRowContext(ctx, feedFromOtherCluster).Scan(&other); err != nil || !other {
 		return err
 	}
-
 	var era int
 	err = tx.QueryRowContext(ctx, `UPDATE installation SET feed_era = feed_era + 1 RETURNING feed_era`).Scan(&era)
 	if err != nil {

@@ -146,9 +146,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	require.Equal(t, []string{event.ID}, f.feed(t, late, 100))
 	require.Empty(t, f.feed(t, event.ID, 100))
 
-	for _, owner := range []checkout.Owner{
-		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
-	} {
+	for _, owner := range f.strangers() {
 		require.Empty(t, must(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t))
 		_, err = f.Webhooks.EventFeed(t.Context(), owner, late, 100)
 		require.ErrorIs(t, err, checkout.ErrNotFound)

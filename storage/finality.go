@@ -13,8 +13,8 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// NotFinalError says which part of the chain is not final yet, so that the account cannot be compared with the ledger.
-// It passes as the chain grows.
+// NotFinalError names the part of the chain that is not final yet, so that the account cannot be compared with the
+// ledger. It passes as the chain grows.
 type NotFinalError struct {
 	What  string        // such as "the ledger knows block 45, which"
 	Final uint64        // the last final block

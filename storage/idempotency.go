@@ -111,7 +111,6 @@ func (s *Requests) ClaimRequest(
 	if err != nil {
 		return nil, nil, err
 	}
-
 	first, body, _ := bytes.Cut(plain, []byte("\n"))
 	return &KeptAnswer{Status: *status, Location: string(first), Body: body}, nil, nil
 }

@@ -51,7 +51,7 @@ const (
 	entryMovement  = "movement"           // subject: the card network's movement
 )
 
-// entry is a ledger entry to book. It is booked in the transaction that decided what it tells.
+// entry is a ledger entry to book. It is booked in the transaction of the decision that it records.
 type entry struct {
 	Mode       checkout.Mode
 	Kind       string

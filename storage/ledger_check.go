@@ -60,7 +60,7 @@ func (s *Books) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 	return fresh, nil
 }
 
-// finding tells operators of a sum that differs.
+// finding returns the finding about a sum that differs.
 func (c LedgerCheck) finding() books.Finding {
 	return books.Finding{Subject: c.What + " " + c.Asset, Detail: fmt.Sprintf(
 		"The ledger has %s %s, and should have %s %s.", c.Ledger, c.Asset, c.Expected, c.Asset)}

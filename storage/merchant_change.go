@@ -60,7 +60,6 @@ func (s *Merchants) ChangeMerchant(ctx context.Context, c MerchantChange) (chang
 		if err != nil {
 			return changed, err
 		}
-
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			event, err := applyDueAddresses(ctx, tx, m, mode)
 			if err != nil {
@@ -75,13 +74,11 @@ func (s *Merchants) ChangeMerchant(ctx context.Context, c MerchantChange) (chang
 		if fields := c.conflicts(m); len(fields) > 0 {
 			return changed, &pg.ChangedError{Fields: fields}
 		}
-
 		before := m
 		shared := c.settings(&m)
 		if err := updateMerchant(ctx, tx, m); err != nil {
 			return changed, err
 		}
-
 		detail := settingsDetail(before, m)
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			event, addresses, err := c.applyMode(ctx, tx, m, mode, shared)
@@ -104,7 +101,6 @@ func (s *Merchants) ChangeMerchant(ctx context.Context, c MerchantChange) (chang
 		if changed.Announced, err = c.announce(ctx, tx); err != nil || len(changed.Events) == effects {
 			return changed, err
 		}
-
 		c.By.Detail = strings.Join(detail, "; ")
 		return changed, pg.Audit(ctx, tx, c.By)
 	})
@@ -232,7 +228,6 @@ func (c MerchantChange) applyAddresses(
 	if err := c.addressConflicts(before); err != nil {
 		return nil, nil, err
 	}
-
 	for _, to := range c.Addresses {
 		if c.waits(before, to) || slices.Contains(before, to) {
 			continue // what is not changed takes no announced change back

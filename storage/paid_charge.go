@@ -66,7 +66,7 @@ func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidChar
 	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
 }
 
-// backToCustomer says how much of a charge went back to the customer.
+// backToCustomer is how much of a charge went back to the customer.
 type backToCustomer struct {
 	Left     money.Amount // what did not; below 0 when the customer got more than the charge
 	Refunded bool         // by a refund of ours: the merchant does not get the payment

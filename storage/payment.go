@@ -176,7 +176,7 @@ func (s *Sessions) BeginPayment(
 	return answer == paymentBegins, pg.Wrap("begin payment", err)
 }
 
-// beginAnswer says what BeginPayment found.
+// beginAnswer is what BeginPayment found.
 type beginAnswer string
 
 const (
@@ -256,7 +256,6 @@ func (s *Sessions) RecordCharge(
 	if err != nil || tag.RowsAffected() == 1 {
 		return result.Outcome, result.Failure, pg.Wrap("record charge", err)
 	}
-
 	var (
 		outcome checkout.PaymentOutcome
 		failure checkout.FailureCode

@@ -51,9 +51,8 @@ func (s *Sessions) FinishPayment(ctx context.Context, ref checkout.Ref, transact
 }
 
 // decidePaymentUnlocked reads the payment and decides it in one statement, which does nothing unless the session and
-// the payment are as they were read. It returns errOvertaken then, and for what needs more than one statement: a
-// payment that is not to be decided, one that the ledger has, and one to whose merchant another payout address was
-// announced.
+// the payment are as they were read. It returns errOvertaken then, and for a payment that must not be decided, that the
+// ledger books, or whose merchant has announced another payout address: those need more than one statement.
 func (s *Sessions) decidePaymentUnlocked(
 	ctx context.Context, ref checkout.Ref, transactionID string,
 ) (FollowUp, error) {

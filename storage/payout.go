@@ -137,7 +137,6 @@ func (s *Payouts) FinishPayout(
 		if err != nil {
 			return got, err
 		}
-
 		if generation != 0 && generation != p.Generation { // it was retried, so it had failed
 			got.EventType = webhook.PayoutFailed
 			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, generation)
@@ -153,7 +152,6 @@ func (s *Payouts) FinishPayout(
 		if err := p.mayEnd(failure); err != nil {
 			return got, err
 		}
-
 		return p.decidePayout(ctx, tx, failure)
 	})
 }

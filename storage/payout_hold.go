@@ -112,7 +112,6 @@ func (p *lockedPayout) hold(
 	if p.closed() {
 		return treasury.TransferOutcome{Failure: p.Failure}, nil
 	}
-
 	if p.Hold.Patient() != why.Patient() {
 		p.HeldAt = nil // the time of a patient hold does not count
 	}
@@ -184,7 +183,6 @@ func (s *Payouts) RetryPayout(
 		if err := p.requireNotRefunded(ctx, tx); err != nil {
 			return err
 		}
-
 		if err := lockAnnounced(ctx, tx, p.Owner, p.Currency); err != nil {
 			return err
 		}

@@ -44,10 +44,10 @@ func (s *Treasury) PayoutsTo(ctx context.Context, a TreasuryAccount, o treasury.
 }
 
 // UndecidedPayment returns the oldest payment in the outflow's currency that was asked for before the account was
-// frozen, or before its last outflow of nobody was noted, and is not decided; "" when there is none. The freeze alone
-// may be older than the payment: the backup may be of a frozen account. One that has not begun can begin while its
-// session is pending: then the card network says that it has the money already. After a restore the outflow may have
-// paid its payout, which is made when the payment is decided again. Only the treasury may call it.
+// frozen, or before its last unexplained outflow was booked, and is not decided; "" when there is none. The freeze
+// alone may be older than the payment: the backup may be of a frozen account. One that has not begun can begin while
+// its session is pending: then the card network says that it has the money already. After a restore the outflow may
+// have paid its payout, which is made when the payment is decided again. Only the treasury may call it.
 func (s *Treasury) UndecidedPayment(ctx context.Context, a TreasuryAccount, o treasury.Outflow) (id string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(min(t.id), '') FROM transaction t JOIN checkout_session s ON s.id = t.session_id

@@ -51,7 +51,6 @@ func (s *Webhooks) CreateReplay(
 	if err != nil {
 		return webhook.Replay{}, err
 	}
-
 	r.Total, r.Status = total, webhook.ReplayRunning
 	by = slices.Clone(by)
 	for i := range by {
@@ -69,11 +68,9 @@ func (s *Webhooks) CreateReplay(
 		if !errors.Is(err, checkout.ErrNotFound) {
 			return stored, err // the request was repeated
 		}
-
 		if err := mayReplay(ctx, tx, r); err != nil {
 			return r, err
 		}
-
 		err = tx.QueryRow(ctx, `
 			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter,
 				rate, status, total, created_at)

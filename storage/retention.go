@@ -30,7 +30,6 @@ func (s *Installation) DeleteFinished(ctx context.Context, age time.Duration, li
 		if err != nil {
 			return deleted, err
 		}
-
 		deleted = len(events)
 		_, err = tx.Exec(ctx, `
 			DELETE FROM event e WHERE e.id = ANY ($1)

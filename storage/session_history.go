@@ -50,7 +50,6 @@ func (s *SessionReader) SessionHistory(ctx context.Context, ref checkout.Ref) (S
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return SessionHistory{}, pg.Wrap("history of a session", err)
 	}
-
 	if len(inFlight) > 0 {
 		h.InFlight = &inFlight[0]
 	}

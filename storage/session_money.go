@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// SessionMoney says how the money of a session moved: its charges, its transfers with their versions,
+// SessionMoney is how the money of a session moved: its charges, its transfers with their versions,
 // and what was booked. It holds no signed bytes.
 type SessionMoney struct {
 	Charges   []ChargeRecord   // in the order of their attempts; only those with prices of sources

@@ -168,9 +168,7 @@ func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	f.setStatus(t, same, webhook.EndpointDisabled)
 	require.Equal(t, again.ID, ask("https://shop.example/b"), "an enabled one")
 
-	for _, other := range []checkout.Owner{
-		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
-	} {
+	for _, other := range f.strangers() {
 		for _, spelling := range []string{"https://shop.example/b", "HTTPS://Shop.example:443/b"} {
 			require.Empty(t, must(f.Webhooks.SigningEndpoint(t.Context(), other, spelling))(t), "nobody else's")
 		}

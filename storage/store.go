@@ -1,7 +1,8 @@
 // Package storage keeps the service's tables in PostgreSQL. Each noun has a file, and nouns that are decided together
 // have a type: a transaction belongs to the type that decides, and changes rows of other nouns through functions that
 // take the transaction. Readers hold the type that only reads, such as SessionReader. Every query names the merchant
-// and the mode; a query that cannot do so (by a key's hash, by the hosted page's session id) says why.
+// and the mode; a query that cannot do so (by a key's hash, by the hosted page's session id) has a comment with the
+// reason.
 //
 // PostgreSQL's clock alone decides when a session's time is over. Times are cut to milliseconds,
 // the precision that answers show.

@@ -148,6 +148,13 @@ func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStat
 	must(f.Webhooks.EndDelivery(t.Context(), ref, "", status))(t)
 }
 
+// strangers are owners who must find nothing of the merchant's test mode.
+func (f fixture) strangers() []checkout.Owner {
+	return []checkout.Owner{
+		f.merchant.Owner(checkout.ModeLive), {MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest},
+	}
+}
+
 // foreign returns what is not to be found by ref: in the other mode, of another merchant, and of another id.
 func foreign(ref checkout.Ref) []checkout.Ref {
 	return []checkout.Ref{

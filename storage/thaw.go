@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// ThawOrder asks for signatures after a freeze. A person says what became of money that is missing.
+// ThawOrder asks for signatures after a freeze. A person explains the missing money.
 type ThawOrder struct {
 	AccountID string
 	Retire    bool                     // leave it frozen, and let the other accounts of its chain sign
@@ -26,7 +26,7 @@ type ThawOrder struct {
 	By        merchant.AuditEntry      // of each payout in Paid; without its id, subject and merchant
 }
 
-// ShortageError says what an account lacks that nobody has explained.
+// ShortageError names what an account lacks without an explanation.
 type ShortageError struct {
 	Missing  string        // such as "1.500000 USDC"
 	Payments []LostPayment // what may have taken it
@@ -36,7 +36,7 @@ func (e ShortageError) Error() string {
 	return "the chain has " + e.Missing + " less than the ledger says"
 }
 
-// ClaimError says why Paid or Losses of an order do not fit what is missing. It is a checkout.ErrConflict.
+// ClaimError is why Paid or Losses of an order do not fit the missing money. It is a checkout.ErrConflict.
 type ClaimError string
 
 func (e ClaimError) Error() string { return string(e) }

@@ -188,7 +188,6 @@ func (s *Treasury) transfers(ctx context.Context, where string, args ...any) ([]
 	if err != nil || len(got) == 0 {
 		return nil, pg.Wrap("transfers", err)
 	}
-
 	byID, ids := map[string]*Transfer{}, make([]string, len(got))
 	for i := range got {
 		byID[got[i].ID], ids[i] = &got[i], got[i].ID

@@ -21,7 +21,7 @@ type PayoutFollowUp struct {
 	FollowUp
 }
 
-// endings says for each final state how the payouts end, and which booking takes the signature back. Both are
+// endings has for each final state how the payouts end, and which booking takes the signature back. Both are
 // "" when the transfer paid.
 var endings = map[treasury.TransferState]struct {
 	failure checkout.PayoutFailure
@@ -33,8 +33,7 @@ var endings = map[treasury.TransferState]struct {
 	treasury.TransferStateCanceled:  {checkout.PayoutNetworkError, entryCanceled},
 }
 
-// MissingError says that the account has less than the ledger says, so a transfer may have paid although the
-// chain says that it has not.
+// MissingError: the account has less than the ledger, so a transfer may have paid although the chain shows no payment.
 type MissingError struct{ Missing string } // such as "1.500000 USDC"
 
 func (e MissingError) Error() string { return "the account lacks " + e.Missing }
@@ -202,7 +201,6 @@ func (e ending) endPayouts(ctx context.Context, tx pgx.Tx) ([]PayoutFollowUp, er
 	if err != nil {
 		return nil, err
 	}
-
 	var failed []PayoutFollowUp
 	for _, ref := range refs {
 		if e.failure == "" {

@@ -244,7 +244,6 @@ func (o SigningOrder) signTransfer(
 	if err != nil {
 		return treasury.TransferVersion{}, err
 	}
-
 	id := checkout.NewID(checkout.PrefixTransfer)
 	batch := &pgx.Batch{}
 	queueTransfer(batch, id, a, payouts, v, o.Chain.Height)

@@ -9,7 +9,7 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// BooksResult says what a run of Books found and did.
+// BooksResult is what a run of Books found and did.
 type BooksResult struct {
 	Reports  int `json:"reports"`  // of the card network, that are new
 	Looked   int `json:"looked"`   // charges whose risks were asked

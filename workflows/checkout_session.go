@@ -26,7 +26,6 @@ func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (co
 	if err := s.listen(ctx); err != nil {
 		return contract.CheckoutSessionResult{}, err
 	}
-
 	s.startTimer(ctx, in.ExpiresAt.Sub(workflow.Now(ctx)))
 	workflow.GoNamed(ctx, "end in time", s.endInTime)
 	until := in.ExpiresAt.UTC().Format(time.RFC3339)
@@ -41,7 +40,6 @@ func CheckoutSession(ctx workflow.Context, in contract.CheckoutSessionInput) (co
 		if len(s.followUps) == 0 {
 			return s.close(ctx)
 		}
-
 		next := s.followUps[0]
 		s.followUps = s.followUps[1:]
 		if err := s.carryOut(ctx, next); err != nil {
@@ -174,7 +172,6 @@ func (s *session) close(ctx workflow.Context) (contract.CheckoutSessionResult, e
 	if err := workflow.Await(ctx, answered); err != nil {
 		return contract.CheckoutSessionResult{}, err
 	}
-
 	if s.orphaned {
 		s.log.Info("session was never created: closing")
 		return contract.CheckoutSessionResult{}, nil

@@ -85,8 +85,8 @@ func children(env *testsuite.TestWorkflowEnvironment) *[]string {
 	return &started
 }
 
-// payoutCutShort returns a function that reports whether the payout's try took longer than its second, as it may on a busy
-// machine: a Payout then goes on.
+// payoutCutShort returns a function that reports whether the payout's try took longer than its second, as it may on a
+// busy machine: a Payout then goes on.
 func payoutCutShort(w *run) func() bool {
 	var try context.Context
 	before(w.env, w.payments.SendSandboxPayout, func(ctx context.Context) { try = ctx })

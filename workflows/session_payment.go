@@ -75,7 +75,6 @@ func (s *session) followPayment(ctx workflow.Context, p *payment) {
 		if err := workflow.Await(ctx, wake); err != nil {
 			return
 		}
-
 		next := confirm
 		if deadline.IsReady() {
 			next, deadline = giveUp, nil
@@ -213,7 +212,6 @@ func (s *session) finishPayment(
 	if err != nil {
 		return contract.PaymentResult{}, err
 	}
-
 	s.payment, s.status = nil, decision.Status
 	s.followUps = append(s.followUps, decision)
 	got := contract.PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}

@@ -161,7 +161,6 @@ func (s *Store) SetBrand(ctx context.Context, merchantID string, change BrandCha
 		if err != nil {
 			return err
 		}
-
 		color, text = &parsed, parsed
 	}
 
@@ -180,11 +179,9 @@ func (s *Store) SetBrand(ctx context.Context, merchantID string, change BrandCha
 		if err != nil {
 			return err
 		}
-
 		if fields := change.conflicts(now, text); len(fields) > 0 {
 			return &pg.ChangedError{Fields: fields}
 		}
-
 		contact := change.contact(now.Contact)
 		_, err = tx.Exec(ctx, `
 			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END,

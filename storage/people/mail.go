@@ -47,7 +47,7 @@ func invitationDetail(role merchant.Role, by merchant.AuditEntry) string {
 	return "Role: " + string(role) + "\nInvited by: " + by.Actor
 }
 
-// MailDetail says in a mail what an entry of the audit log says.
+// MailDetail returns the text of an audit entry for a mail.
 func MailDetail(by merchant.AuditEntry) string {
 	detail := by.Detail + "\nBy: " + by.Actor
 	if by.Address != "" {

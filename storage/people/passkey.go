@@ -39,7 +39,7 @@ func (s *Store) PasskeyHandle(ctx context.Context, merchantID, memberID string) 
 }
 
 // MemberByPasskeyHandle returns the member with a name towards passkeys, and the hash of the password. The name
-// is random and known to the member's passkeys only, so it also says which merchant is meant. It returns
+// is random and known to the member's passkeys only, so it also determines the merchant. It returns
 // checkout.ErrNotFound.
 func (s *Store) MemberByPasskeyHandle(ctx context.Context, handle []byte) (MemberWithPassword, error) {
 	m, err := pg.One[MemberWithPassword](ctx, s.pool, selectWithPassword+`
@@ -68,7 +68,7 @@ type NewPasskey struct {
 }
 
 // AddPasskey gives a passkey to a member, who gets a mail. A first second factor brings the recovery codes and
-// signs the member out of every browser but one; first says so. It returns checkout.ErrNotFound for an unknown
+// signs the member out of every browser but one; first is true then. It returns checkout.ErrNotFound for an unknown
 // member, and checkout.ErrConflict when somebody has the passkey already.
 func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by merchant.AuditEntry) (first bool, err error) {
 	first, err = pg.InTx(ctx, s.pool, "add passkey", func(tx pgx.Tx) (first bool, err error) {

@@ -74,12 +74,10 @@ func (s *Secrets) TakeReveal(ctx context.Context, r Reveal) (secret string, err 
 		if err != nil {
 			return secret, pg.Found(err)
 		}
-
 		plain, err := s.keys.Unseal(keyID, r.Subject, sealed)
 		if err != nil {
 			return secret, err
 		}
-
 		secret = string(plain)
 		_, err = tx.Exec(ctx, `
 			UPDATE reveal SET master_key_id = NULL, sealed = NULL

@@ -55,7 +55,7 @@ func (s *Secrets) secondFactor(
 	return secret, lastStep, err
 }
 
-// ConfirmSecondFactor makes the started secret the member's second factor when check knows the typed code.
+// ConfirmSecondFactor makes the started secret the member's second factor when check accepts the typed code.
 // recovery are the SHA-256 of the codes that replace the app. The member is signed out of every other
 // browser than keep. It returns checkout.ErrNotFound when nothing was started or the code is wrong.
 func (s *Secrets) ConfirmSecondFactor(
@@ -90,8 +90,8 @@ func (s *Secrets) ConfirmSecondFactor(
 	})
 }
 
-// UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
-// used up, with those of earlier time steps.
+// UseCode reports whether check accepts the typed code of a member's second factor. An accepted code is used up, with
+// the codes of earlier time steps.
 func (s *Secrets) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (bool, error) {
 	return pg.InTx(ctx, s.pool, "use code", func(tx pgx.Tx) (bool, error) {
 		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, true)

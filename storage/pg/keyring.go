@@ -31,26 +31,21 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if !ok || id == "" {
 			return nil, errors.New(`must be "id:key", or several separated by commas`)
 		}
-
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil || len(raw) != 32 {
 			return nil, fmt.Errorf("key %q must be 32 bytes in base64", id)
 		}
-
 		if k.aeads[id] != nil {
 			return nil, fmt.Errorf("key %q appears twice", id)
 		}
-
 		block, err := aes.NewCipher(raw)
 		if err != nil {
 			return nil, err
 		}
-
 		aead, err := cipher.NewGCM(block)
 		if err != nil {
 			return nil, err
 		}
-
 		k.aeads[id] = aead
 		if k.current == "" {
 			k.current = id

@@ -70,12 +70,10 @@ func (m migrator) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files, goose.WithSessionLocker(locker))
 	if err != nil {
 		return Wrap("read migrations", err)
 	}
-
 	if _, err := provider.Up(ctx); err != nil {
 		return Wrap("migrate", err)
 	}

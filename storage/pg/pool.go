@@ -1,5 +1,5 @@
 // Package pg is the kernel below the nouns of package storage and storage/account: how to connect, migrate, list,
-// seal, and note a change in the audit log. It knows no table but audit_entry.
+// seal, and note a change in the audit log. Its only table is audit_entry.
 package pg
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Errors of Open about PgBouncer.
 var (
-	// ErrPooler: the URL leads to a pooler, and Open was told otherwise. The time-outs do not
+	// ErrPooler: the URL leads to a pooler, though pooled is false. The time-outs do not
 	// reach PostgreSQL, and prepared statements get lost.
 	ErrPooler = errors.New("the database URL leads to a connection pooler")
 	// ErrRoleSettings: the role lacks settings that PgBouncer does not pass on. The error lists the

@@ -9,7 +9,7 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// ErrSchemaTooOld says that the schema lacks migrations of this program. Its text says what to do.
+// ErrSchemaTooOld: the schema lacks migrations of this program. Its text names the remedy.
 var ErrSchemaTooOld = errors.New("the database's schema is too old for this program: run checkout setup")
 
 // CheckSchema returns ErrSchemaTooOld when the schema is missing or lacks one of the migrations. A newer

@@ -40,7 +40,6 @@ func userFor(dir, binDir string) (osUser, error) {
 	if probeErr == nil {
 		return mapped, nil
 	}
-
 	system, err := user.Lookup("postgres")
 	if err != nil {
 		return osUser{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
@@ -51,7 +50,6 @@ func userFor(dir, binDir string) (osUser, error) {
 	if err != nil {
 		return osUser{}, fmt.Errorf("uid of user postgres: %w", err)
 	}
-
 	gid, err := strconv.Atoi(system.Gid)
 	if err != nil {
 		return osUser{}, fmt.Errorf("gid of user postgres: %w", err)
@@ -81,7 +79,6 @@ func (u osUser) own(dir string) error {
 	if u.uid < 0 {
 		return nil
 	}
-
 	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -96,7 +93,6 @@ func (u osUser) own(dir string) error {
 		if err != nil {
 			return err
 		}
-
 		if info.Mode().Perm()&0o001 == 0 && strings.HasPrefix(parent, os.TempDir()+"/") {
 			if err := os.Chmod(parent, info.Mode().Perm()|0o001); err != nil {
 				return err

@@ -77,7 +77,6 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Dir == "" && !o.Throwaway {
 		return nil, errors.New("Options.Dir is empty")
 	}
-
 	if o.BinDir == "" {
 		if o.BinDir, err = FindBinaries(); err != nil {
 			return nil, err
@@ -88,7 +87,6 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-
 	if o.Dir == "" {
 		o.Dir, err = newThrowawayDir(user)
 	} else if o.Dir, err = filepath.Abs(o.Dir); err == nil {
@@ -97,17 +95,11 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-
 	lock, err := lockDir(ctx, o.Dir, 3*time.Second)
 	if err != nil {
 		return nil, err
 	}
-
-	s := &Server{
-		cluster:   cluster{dir: o.Dir, binDir: o.BinDir, user: user},
-		throwaway: o.Throwaway,
-		lock:      lock,
-	}
+	s := &Server{cluster: cluster{dir: o.Dir, binDir: o.BinDir, user: user}, throwaway: o.Throwaway, lock: lock}
 	if s.password, err = s.cluster.create(ctx, o); err == nil {
 		err = s.cluster.awaitFormer(ctx)
 	}
@@ -119,7 +111,7 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 }
 
 // awaitFormer waits until the former server on this cluster has ended. The caller holds the directory, so the former
-// server has lost its parent: it is ending already, or awaitFormer tells it to.
+// server has lost its parent: it is ending already, or awaitFormer ends it.
 func (c cluster) awaitFormer(ctx context.Context) error {
 	began := time.Now()
 	for told := false; ; {
@@ -174,7 +166,6 @@ func (s *Server) startOnce(ctx context.Context) error {
 	if err := CheckFree(s.port); err != nil { // the server would only write it to its log
 		return err
 	}
-
 	file, err := os.OpenFile(s.cluster.log(), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -184,7 +175,6 @@ func (s *Server) startOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	cmd := s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
 	cmd.Stdout, cmd.Stderr = file, file
 

@@ -49,7 +49,6 @@ func (t Template) cluster(ctx context.Context, binDir string) (cluster, error) {
 	if exists(c.data()) {
 		return c, nil
 	}
-
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return cluster{}, err
 	}

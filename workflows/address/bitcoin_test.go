@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBitcoin_ReadsTheVectors: the addresses and scripts of BIP-173 and BIP-350, those that no payout can go to as well.
+// TestBitcoin_ReadsTheVectors: the addresses and scripts of BIP-173 and BIP-350, those that no payout can go to as
+// well.
 func TestBitcoin_ReadsTheVectors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,4 +1,4 @@
-// Package address knows the payout addresses of each network: their shapes, and which of them are refused.
+// Package address has the rules for the payout addresses of each network: their shapes, and the refused ones.
 package address
 
 import (
@@ -40,7 +40,7 @@ const maxLength = 200
 
 func outside(r rune) bool { return r <= ' ' || r > '~' }
 
-// Rules says which payout addresses are refused.
+// Rules refuse payout addresses.
 type Rules struct {
 	// TestNetworks: the payouts of test mode are sent on a test network, so an address of the sandbox is refused.
 	TestNetworks bool

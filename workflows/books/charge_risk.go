@@ -16,7 +16,7 @@ type ChargeRisk struct {
 	RefundID string // our id of a refund that this service made; "" for everything else
 }
 
-// RiskKind says what puts a payout at risk.
+// RiskKind is what puts a payout at risk.
 type RiskKind string
 
 // Kinds of risks.
@@ -26,7 +26,7 @@ const (
 	RiskRefund       RiskKind = "refund"        // somebody made it at the card network, past this service
 )
 
-// RiskStatus says where the money of a risk is.
+// RiskStatus is where the money of a risk is.
 type RiskStatus string
 
 // An inquiry may become open. An open one is won or lost, and even that may be decided anew.

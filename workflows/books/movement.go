@@ -12,7 +12,7 @@ type Movement struct {
 	Fee      money.Amount // what the network kept of it
 }
 
-// MovementKind says what changed the balance.
+// MovementKind is what changed the balance.
 type MovementKind string
 
 // Kinds of movements.

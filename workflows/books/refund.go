@@ -9,7 +9,7 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// RefundReason says why a charge goes back.
+// RefundReason is why a charge goes back.
 type RefundReason string
 
 // Reasons of a refund.

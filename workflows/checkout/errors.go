@@ -53,7 +53,7 @@ func (e *AddressRevertedError) Error() string {
 	return "the network reverted a transfer to " + e.Address + ". " + e.Advice()
 }
 
-// Advice tells the merchant the next step, in whole sentences.
+// Advice is the merchant's next step, in whole sentences.
 func (e *AddressRevertedError) Advice() string {
 	if e.ChangesAt != nil {
 		return "The payout address changes at " + FormatTime(*e.ChangesAt) + ". Retry the payout then."
@@ -64,7 +64,7 @@ func (e *AddressRevertedError) Advice() string {
 // Unwrap returns ErrConflict.
 func (e *AddressRevertedError) Unwrap() error { return ErrConflict }
 
-// Wrap says in the error of a function what it was doing: defer Wrap(&err, "look at %s", name).
+// Wrap adds to the error of a function what it was doing: defer Wrap(&err, "look at %s", name).
 func Wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)

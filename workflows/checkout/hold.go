@@ -2,7 +2,7 @@ package checkout
 
 import "slices"
 
-// PayoutHold says why a pending payout waits. Nothing was signed for it, unless no node answers. Source:
+// PayoutHold is why a pending payout waits. Nothing was signed for it, unless no node answers. Source:
 // api/decisions/treasury.md, "a payout on hold".
 type PayoutHold string
 

@@ -26,7 +26,7 @@ const (
 // DecidedTransactions are the states of a transaction that merchants see.
 var DecidedTransactions = []TransactionStatus{TransactionSucceeded, TransactionFailed}
 
-// FailureCode says why a payment failed. Source: api/decisions/objects.md, "failure codes of a transaction".
+// FailureCode is why a payment failed. Source: api/decisions/objects.md, "failure codes of a transaction".
 type FailureCode string
 
 // Reasons of a failed payment.

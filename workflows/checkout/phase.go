@@ -15,9 +15,7 @@ const (
 )
 
 // Phases lists every phase, in the order of a session's life.
-var Phases = []Phase{
-	PhaseOpen, PhasePaying, PhaseDue, PhaseExpiring, PhaseExpired, PhaseEnded, PhaseOrphaned,
-}
+var Phases = []Phase{PhaseOpen, PhasePaying, PhaseDue, PhaseExpiring, PhaseExpired, PhaseEnded, PhaseOrphaned}
 
 // Final reports whether no other phase follows.
 func (p Phase) Final() bool {

@@ -45,8 +45,8 @@ func FuzzParseAmount(f *testing.F) {
 	})
 }
 
-// isAmount reports whether token is a JSON number whose value is an amount. It passes over large exponents, which math/big
-// would write out.
+// isAmount reports whether token is a JSON number whose value is an amount. It passes over large exponents, which
+// math/big would write out.
 func isAmount(token string) bool {
 	exact, ok := new(big.Rat), json.Valid([]byte(token)) && strings.Trim(token, "-+.eE0123456789") == ""
 	if _, exponent, _ := strings.Cut(strings.ToLower(token), "e"); !ok || len(strings.TrimLeft(exponent, "+-0")) > 3 {

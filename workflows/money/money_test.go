@@ -42,8 +42,8 @@ func TestAmount_PercentageRoundsHalfUp(t *testing.T) {
 	require.Equal(t, "-0.05", money.Amount(-5).String())
 }
 
-// TestParseAmount_NamesTheFault checks the texts that merchants read after the field's name. None proposes an amount: the
-// merchant decides how to round.
+// TestParseAmount_NamesTheFault checks the texts that merchants read after the field's name. None proposes an amount:
+// the merchant decides how to round.
 func TestParseAmount_NamesTheFault(t *testing.T) {
 	t.Parallel()
 	const format = "must be a number in major units with at most 2 decimals, for example 10.50"
