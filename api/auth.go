@@ -22,16 +22,16 @@ import (
 // anyResource needs no scope: every valid key may ask.
 const anyResource = ""
 
-// keyed calls h only for a key whose scopes allow this access to the resource. It checks the key before it looks at
-// the rest of the request. It asks storage each time, so that a revoked key fails at once. Source: api/interface.md,
+// requireKey calls h only for a key whose scopes allow this access to the resource. It checks the key before it looks
+// at the rest of the request. It asks storage each time, so that a revoked key fails at once. Source: api/interface.md,
 // "Authentication" and "Errors".
-func (s *Server) keyed(resource string, h handler) handler {
+func (s *Server) requireKey(resource string, h handler) handler {
 	return func(r *http.Request) (status int, body any, err error) {
 		kind, write := storage.RequestRead, r.Method != http.MethodGet && r.Method != http.MethodHead
 		if write {
 			kind = storage.RequestWrite
 		}
-		turn, err := s.admit(r, kind)
+		turn, err := s.admitCaller(r, kind)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -40,16 +40,16 @@ func (s *Server) keyed(resource string, h handler) handler {
 			return 0, nil, forbidden("The key lacks the scope for this request: it needs " + resource + ":" + string(kind) + ".")
 		}
 		if r.Method == http.MethodPost {
-			return s.once(r, turn, h)
+			return s.serveOnce(r, turn, h)
 		}
 		return h(r)
 	}
 }
 
-// admit waits for the caller's turn and authenticates the caller.
-func (s *Server) admit(r *http.Request, kind storage.RequestKind) (_ *limit.Turn, err error) {
+// admitCaller waits for the caller's turn and authenticates the caller.
+func (s *Server) admitCaller(r *http.Request, kind storage.RequestKind) (_ *limit.Turn, err error) {
 	owner := s.ownerOf(r)
-	turn, err := s.enter(r, owner, kind)
+	turn, err := s.awaitTurn(r, owner, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +71,11 @@ func (s *Server) admit(r *http.Request, kind storage.RequestKind) (_ *limit.Turn
 	}
 	kept = true
 	turn.Leave(false) // this process sees the key for the first time
-	return s.enter(r, merchantID, kind)
+	return s.awaitTurn(r, merchantID, kind)
 }
 
-// enter waits for owner's turn.
-func (s *Server) enter(r *http.Request, owner string, kind storage.RequestKind) (*limit.Turn, error) {
+// awaitTurn waits for owner's turn.
+func (s *Server) awaitTurn(r *http.Request, owner string, kind storage.RequestKind) (*limit.Turn, error) {
 	turn, err := s.Shares.Enter(r.Context(), owner+" "+string(kind))
 	if errors.Is(err, limit.ErrBusy) {
 		err = &limit.TooOftenError{Wait: time.Second}

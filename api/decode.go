@@ -160,7 +160,7 @@ func syntaxRefusal(err error, offset int64) error {
 		var f faults
 		var path []string
 		for token := range syntax.JSONPointer.Tokens() {
-			path = append(path, shown(token))
+			path = append(path, shorten(token))
 		}
 		f.add(strings.Join(path, "."), "appears twice")
 		return f.err()

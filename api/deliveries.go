@@ -21,8 +21,8 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 	return listOf(r, q, checkout.PrefixDelivery, filter, s.Store.Webhooks.Deliveries)
 }
 
-// steer serves POST of an action on the delivery in the path. It answers with the changed delivery.
-func steer(status int, do action.Steering) func(*http.Request, webhook.Delivery) (int, any, error) {
+// steerDelivery serves POST of an action on the delivery in the path. It answers with the changed delivery.
+func steerDelivery(status int, do action.Steering) func(*http.Request, webhook.Delivery) (int, any, error) {
 	return func(r *http.Request, d webhook.Delivery) (int, any, error) {
 		d, err := do(r.Context(), d, actor(r))
 		return status, d, err

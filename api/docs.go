@@ -135,7 +135,7 @@ func (s *Server) servedGuide() []byte {
 
 // serveAsset answers with an asset, compressed when the client accepts gzip.
 func (s *Server) serveAsset(a asset) http.Handler {
-	packed := sync.OnceValue(func() []byte { return files.Pack(a.content()) })
+	packed := sync.OnceValue(func() []byte { return files.Compress(a.content()) })
 	etag := sync.OnceValue(func() string {
 		sum := sha256.Sum256(a.content())
 		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: the compressed form has other bytes
@@ -156,10 +156,10 @@ func (s *Server) serveAsset(a asset) http.Handler {
 
 		status, content := http.StatusOK, a.content()
 		switch {
-		case names(r.Header.Values("If-None-Match"), etag()):
+		case containsToken(r.Header.Values("If-None-Match"), etag()):
 			status, content = http.StatusNotModified, nil
 			h.Del("Content-Type")
-		case files.TakesGzip(r):
+		case files.AcceptsGzip(r):
 			content = packed()
 			h.Set("Content-Encoding", "gzip")
 		}
@@ -170,8 +170,8 @@ func (s *Server) serveAsset(a asset) http.Handler {
 	})
 }
 
-// names reports whether want is among the comma-separated values.
-func names(values []string, want string) bool {
+// containsToken reports whether want is among the comma-separated values.
+func containsToken(values []string, want string) bool {
 	for _, value := range values {
 		if slices.ContainsFunc(
 			strings.Split(value, ","), func(v string) bool { return strings.TrimSpace(v) == want },

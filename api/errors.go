@@ -119,7 +119,7 @@ func addressReverted(cause *checkout.AddressRevertedError) *refusal {
 
 // unavailable returns the refusal for a request with an unknown outcome.
 func unavailable(cause error) *refusal {
-	return told(failure.Unavailable, wordsOfKind[failure.Unavailable], cause)
+	return refusalFrom(failure.Unavailable, wordsOfKind[failure.Unavailable], cause)
 }
 
 // words are the merchant's text for an error.
@@ -129,8 +129,8 @@ type words struct {
 	status        checkout.Status // of the session
 }
 
-// say returns the words of an error. headers alternates names and values.
-func say(code, message string, headers ...string) words {
+// newWords returns the words of an error. headers alternates names and values.
+func newWords(code, message string, headers ...string) words {
 	said := words{code: code, message: message, header: map[string]string{}}
 	for pair := range slices.Chunk(headers, 2) {
 		said.header[pair[0]] = pair[1]
@@ -140,12 +140,12 @@ func say(code, message string, headers ...string) words {
 
 // wordsOfKind are the texts for errors that are not in wordsOfError.
 var wordsOfKind = map[failure.Kind]words{
-	failure.Internal: say("internal_error",
+	failure.Internal: newWords("internal_error",
 		"Something went wrong on our side. If this keeps happening, contact us with the request id."),
-	failure.NotFound: say(codeNotFound, "This resource does not exist."),
-	failure.RateLimited: say("rate_limited",
+	failure.NotFound: newWords(codeNotFound, "This resource does not exist."),
+	failure.RateLimited: newWords("rate_limited",
 		"Too many requests. Wait for the time in Retry-After, and back off further after each 429."),
-	failure.Unavailable: say(codeUnavailable,
+	failure.Unavailable: newWords(codeUnavailable,
 		"The service could not answer in time. The outcome is unknown; repeating the request is safe."),
 }
 
@@ -154,45 +154,45 @@ var wordsOfError = []struct {
 	err error
 	words
 }{
-	{checkout.ErrAPIKey, say("invalid_api_key",
+	{checkout.ErrAPIKey, newWords("invalid_api_key",
 		"The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
 		"WWW-Authenticate", "Bearer")},
-	{checkout.ErrWrongMode, say(codeForbidden, "This belongs to your other mode; use a key for that mode.")},
+	{checkout.ErrWrongMode, newWords(codeForbidden, "This belongs to your other mode; use a key for that mode.")},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
 		code:    "payment_in_progress",
 		message: "A payment of the session is in progress. The session can be expired only if that payment fails; retry then.",
 		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
 	}},
-	{checkout.ErrNoRate, say(codeUnavailable,
+	{checkout.ErrNoRate, newWords(codeUnavailable,
 		"No trusted exchange rate is currently available. Nothing was created. Retry later.", "Retry-After", "30")},
-	{checkout.ErrPaymentNotPossible, say(codeUnavailable,
+	{checkout.ErrPaymentNotPossible, newWords(codeUnavailable,
 		"Payout limits and network fees are not loaded yet. Nothing was created. Retry in a few seconds.",
 		"Retry-After", "5")},
-	{checkout.ErrNotPending, say(codeNotPending, "The session is no longer pending.")},
-	{storage.ErrIdempotencyConflict, say(codeIdempotency,
+	{checkout.ErrNotPending, newWords(codeNotPending, "The session is no longer pending.")},
+	{storage.ErrIdempotencyConflict, newWords(codeIdempotency,
 		"This Idempotency-Key was already used with a different body. Use a new key for a new request.")},
-	{storage.ErrRequestInProgress, say(codeIdempotency,
+	{storage.ErrRequestInProgress, newWords(codeIdempotency,
 		"A request with this Idempotency-Key is still in progress. Retry in a moment.", "Retry-After", "1")},
-	{storage.ErrTooManyEndpoints, say(codeInvalidRequest,
+	{storage.ErrTooManyEndpoints, newWords(codeInvalidRequest,
 		"This mode already has 50 webhook registrations, the maximum.")},
-	{webhook.ErrDeliveryInProgress, say("delivery_in_progress",
+	{webhook.ErrDeliveryInProgress, newWords("delivery_in_progress",
 		"The delivery is still in progress: an attempt is running, or attempts remain.")},
-	{webhook.ErrDeliveryNotPending, say("delivery_not_pending",
+	{webhook.ErrDeliveryNotPending, newWords("delivery_not_pending",
 		"The delivery has ended; replay it to start it again.")},
-	{webhook.ErrDeliveryHeld, say("delivery_held",
+	{webhook.ErrDeliveryHeld, newWords("delivery_held",
 		"The delivery or its webhook registration is on hold; resume it first.")},
-	{webhook.ErrEndpointDeleted, say("webhook_deleted",
+	{webhook.ErrEndpointDeleted, newWords("webhook_deleted",
 		"The delivery's webhook registration was deleted; nothing more is sent to it.")},
-	{checkout.ErrPayoutNotFailed, say("payout_not_failed",
+	{checkout.ErrPayoutNotFailed, newWords("payout_not_failed",
 		"The payout has not failed; only a failed payout can be retried.")},
-	{checkout.ErrTransferStands, say("transfer_not_final",
+	{checkout.ErrTransferStands, newWords("transfer_not_final",
 		"A signed transfer may still pay the payout, so it cannot be retried.")},
-	{checkout.ErrPaymentRefunded, say("payment_refunded",
+	{checkout.ErrPaymentRefunded, newWords("payment_refunded",
 		"The payment is refunded to the customer, so its payout cannot be retried.")},
-	{webhook.ErrReplayRunning, say("replay_running",
+	{webhook.ErrReplayRunning, newWords("replay_running",
 		"A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.")},
-	{webhook.ErrReplayRate, say("replay_rate_exceeded",
+	{webhook.ErrReplayRate, newWords("replay_rate_exceeded",
 		"Your running bulk replays leave less than this rate: together they may start at most 100 deliveries a second. "+
 			"Wait until one ends, or choose a lower rate.")},
 }
@@ -206,18 +206,18 @@ func refusalOf(err error) *refusal {
 	kind := failure.KindOf(err)
 	for _, known := range wordsOfError {
 		if errors.Is(err, known.err) {
-			return told(kind, known.words, err)
+			return refusalFrom(kind, known.words, err)
 		}
 	}
 	said, ok := wordsOfKind[kind]
 	if !ok {
 		kind, said = failure.Internal, wordsOfKind[failure.Internal]
 	}
-	return told(kind, said, err)
+	return refusalFrom(kind, said, err)
 }
 
-// told builds a refusal from words. It adds Retry-After where the kind has one and the words have none.
-func told(kind failure.Kind, said words, cause error) *refusal {
+// refusalFrom builds a refusal from words. It adds Retry-After where the kind has one and the words have none.
+func refusalFrom(kind failure.Kind, said words, cause error) *refusal {
 	e := refuse(kind, said.code, said.message)
 	e.body.Status, e.cause = said.status, cause
 	if wait, ok := failure.RetryAfter(kind, cause, time.Second); ok {

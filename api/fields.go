@@ -61,7 +61,7 @@ func newFields(members []member, known ...string) fields {
 	for _, m := range members {
 		switch {
 		case !slices.Contains(known, m.name):
-			f.add(shown(m.name), "is not a known field"+hint(m.name, known))
+			f.add(shorten(m.name), "is not a known field"+suggestField(m.name, known))
 		case m.value.Kind() != 'n':
 			f.values[m.name] = m.value
 		}
@@ -166,8 +166,8 @@ func list[T ~string](names []T) string {
 // maxShown is the number of characters of a merchant's own name that an answer repeats.
 const maxShown = 40
 
-// shown cuts a long name: a name can be as long as the body.
-func shown(name string) string {
+// shorten cuts a long name: a name can be as long as the body.
+func shorten(name string) string {
 	if utf8.RuneCountInString(name) <= maxShown {
 		return name
 	}
@@ -176,8 +176,8 @@ func shown(name string) string {
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
-// hint suggests the known field that the merchant probably meant, else lists all known fields.
-func hint(name string, known []string) string {
+// suggestField suggests the known field that the merchant probably meant, else lists all known fields.
+func suggestField(name string, known []string) string {
 	if len(known) == 0 {
 		return "; no fields are allowed here"
 	}

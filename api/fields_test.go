@@ -33,7 +33,7 @@ func TestFields_NamesTheNearestKnownField(t *testing.T) {
 		"payoutcurrency": "payoutcurrency is not a known field; did you mean payout_currency?",
 		"id":             "id is not a known field; known are amount, currency, payout_currency, customer_email, metadata, redirect_url, webhook_url, livemode",
 	} {
-		require.Contains(t, name+" is not a known field"+hint(name, known), want)
+		require.Contains(t, name+" is not a known field"+suggestField(name, known), want)
 	}
 }
 
@@ -83,8 +83,8 @@ func TestFields_OrderIDIsAStringOrANumber(t *testing.T) {
 	}
 }
 
-// TestFields_MetadataHasNoNumberThatADoubleChanges refuses numbers that most readers, who use doubles, would change. The
-// corpus of input has more of them.
+// TestFields_MetadataHasNoNumberThatADoubleChanges refuses numbers that most readers, who use doubles, would change.
+// The corpus of input has more of them.
 func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]string{

@@ -24,12 +24,12 @@ type replayed struct {
 	body any
 }
 
-// once serves a POST that may have an Idempotency-Key. It keeps the first answer and repeats it.
+// serveOnce serves a POST that may have an Idempotency-Key. It keeps the first answer and repeats it.
 //
 // A process may die in the middle, or may not learn the outcome. The request's seed stays stored then. A repeat makes
 // the same ids and secrets from the seed, so that nothing is done twice. Source: api/decisions/idempotency.md,
 // "idempotency".
-func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, error) {
+func (s *Server) serveOnce(r *http.Request, turn *limit.Turn, h handler) (int, any, error) {
 	key, err := idempotencyKey(r.Header.Values(idempotencyHeader))
 	if err != nil || key == "" {
 		if err != nil {
@@ -54,7 +54,7 @@ func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, e
 	request := storage.IdempotentRequest{Owner: caller.Key.Owner, Route: r.Method + " " + r.URL.EscapedPath(), Key: key}
 	fingerprint := sha256.Sum256(body)
 
-	kept, seed, err := s.claim(ctx, turn, request, fingerprint[:])
+	kept, seed, err := s.claimRequest(ctx, turn, request, fingerprint[:])
 	if err != nil {
 		return 0, nil, err
 	}
@@ -65,7 +65,7 @@ func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, e
 		return kept.Status, replayed{located{kept.Location, json.RawMessage(kept.Body)}}, nil
 	}
 	exchangeFrom(ctx).seed = seed
-	return s.keep(ctx, request, r, h)
+	return s.keepAnswer(ctx, request, r, h)
 }
 
 // defaultIdempotencyWait is how long a repeat waits for the answer to its first request.
@@ -74,8 +74,8 @@ const defaultIdempotencyWait = 5 * time.Second
 // maxRepeats is how many repeats of one merchant wait at once in this process.
 const maxRepeats = 20
 
-// claim claims a request. While another call works on it, claim waits: few HTTP clients repeat a 409.
-func (s *Server) claim(
+// claimRequest claims a request. While another call works on it, claim waits: few HTTP clients repeat a 409.
+func (s *Server) claimRequest(
 	ctx context.Context, turn *limit.Turn, request storage.IdempotentRequest, fingerprint []byte,
 ) (*storage.KeptAnswer, []byte, error) {
 	kept, seed, err := s.Store.Requests.ClaimRequest(ctx, request, fingerprint)
@@ -105,9 +105,9 @@ func (s *Server) claim(
 // than a claim, so that no other process works on the request yet.
 const keepTimeout = 4 * time.Second
 
-// keep works on a claimed request and keeps its answer. It forgets a refused request. It releases a
+// keepAnswer works on a claimed request and keeps its answer. It forgets a refused request. It releases a
 // request with an unknown outcome, so that the client may repeat it.
-func (s *Server) keep(
+func (s *Server) keepAnswer(
 	ctx context.Context, request storage.IdempotentRequest, r *http.Request, h handler,
 ) (int, any, error) {
 	status, body, err := call(h, r)

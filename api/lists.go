@@ -33,12 +33,12 @@ type page[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// listed is an object that lists have.
-type listed interface{ PublicID() string }
+// listEntry is an object that lists have.
+type listEntry interface{ PublicID() string }
 
 // answerList reads pageParameters and serves that page. find gets a limit of one more than the page
 // has.
-func answerList[T listed](q query, prefix string, find func(pg.Page) ([]T, error)) (int, any, error) {
+func answerList[T listEntry](q query, prefix string, find func(pg.Page) ([]T, error)) (int, any, error) {
 	chosen := q.page(prefix)
 	if err := q.err(); err != nil {
 		return 0, nil, err
@@ -59,7 +59,7 @@ func answerList[T listed](q query, prefix string, find func(pg.Page) ([]T, error
 }
 
 // listOf serves a list of the caller's objects.
-func listOf[T listed, F any](
+func listOf[T listEntry, F any](
 	r *http.Request, q query, prefix string, filter F,
 	read func(context.Context, checkout.Owner, F, pg.Page) ([]T, error),
 ) (int, any, error) {
@@ -89,7 +89,7 @@ func readQuery(r *http.Request, filters ...string) query {
 		case name == afterEvent && !slices.Contains(known, name):
 			q.add(name, "is only for GET /v1/events?order=asc; "+nextPage)
 		case !slices.Contains(known, name) && !(inMetadata && slices.Contains(known, metadataFilter)):
-			q.add(shown(name), "is not a known parameter"+hint(name, known))
+			q.add(shorten(name), "is not a known parameter"+suggestField(name, known))
 		case len(values) > 1:
 			q.add(name, "appears twice")
 		default:
@@ -126,14 +126,14 @@ func (q query) page(prefix string) pg.Page {
 	return p
 }
 
-// texts are the methods that fields and query share.
-type texts interface {
+// textSource are the methods that fields and query share.
+type textSource interface {
 	optionalText(name string) (string, bool)
 	add(param, message string)
 }
 
 // optionalChoice returns an optional value that must be one of choices, "" when it is missing.
-func optionalChoice[T ~string](in texts, name string, choices []T) T {
+func optionalChoice[T ~string](in textSource, name string, choices []T) T {
 	text, ok := in.optionalText(name)
 	if ok && !slices.Contains(choices, T(text)) {
 		in.add(name, "must be one of "+list(choices))
@@ -142,7 +142,7 @@ func optionalChoice[T ~string](in texts, name string, choices []T) T {
 }
 
 // optionalID returns an optional id that must begin with prefix, "" when it is missing.
-func optionalID(in texts, name, prefix string) string {
+func optionalID(in textSource, name, prefix string) string {
 	text, ok := in.optionalText(name)
 	if ok && !checkout.IsID(prefix, text) {
 		in.add(name, "must be an id that begins with "+prefix+"_")
@@ -151,7 +151,7 @@ func optionalID(in texts, name, prefix string) string {
 }
 
 // optionalTime returns an optional time, zero when it is missing.
-func optionalTime(in texts, name string) time.Time {
+func optionalTime(in textSource, name string) time.Time {
 	text, ok := in.optionalText(name)
 	if !ok {
 		return time.Time{}
@@ -168,7 +168,7 @@ func (f fields) requiredTime(name string) time.Time {
 	return parsedTime(f, name, text)
 }
 
-func parsedTime(in texts, name, text string) time.Time {
+func parsedTime(in textSource, name, text string) time.Time {
 	t, err := checkout.ParseTime(text)
 	if err != nil || t.Unix() < 0 {
 		in.add(name, "must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B")
@@ -178,7 +178,7 @@ func parsedTime(in texts, name, text string) time.Time {
 }
 
 // checkRange adds a fault when since is not before until.
-func checkRange(in texts, since, until time.Time) {
+func checkRange(in textSource, since, until time.Time) {
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		in.add("until", "must be after since")
 	}

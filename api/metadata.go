@@ -64,7 +64,7 @@ func (f fields) metadata() (json.RawMessage, *string) {
 }
 
 func (f fields) metadataPair(pair member) {
-	param := "metadata." + shown(pair.name)
+	param := "metadata." + shorten(pair.name)
 	if n := utf8.RuneCountInString(pair.name); n < 1 || n > maxMetadataKey || hasControl(pair.name) {
 		f.add(param, fmt.Sprintf("must have a key of 1 to %d characters without control characters", maxMetadataKey))
 	}

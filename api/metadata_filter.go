@@ -42,10 +42,10 @@ func (q query) metadata() map[string]string {
 			continue
 		}
 		if n := utf8.RuneCountInString(key); n < 1 || n > maxMetadataKey || !utf8.ValidString(key) || hasControl(key) {
-			q.add(shown(name), fmt.Sprintf("must have a key of 1 to %d characters", maxMetadataKey))
+			q.add(shorten(name), fmt.Sprintf("must have a key of 1 to %d characters", maxMetadataKey))
 		}
 		if utf8.RuneCountInString(value) > maxMetadataValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			q.add(shown(name), fmt.Sprintf("must be a value of metadata: at most %d characters", maxMetadataValue))
+			q.add(shorten(name), fmt.Sprintf("must be a value of metadata: at most %d characters", maxMetadataValue))
 		}
 		pairs[key] = value
 	}

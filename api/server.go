@@ -111,8 +111,8 @@ func New(c Config) http.Handler {
 
 	router := newRouter()
 	s.routes(router)
-	router.Use(observed)
-	router.NotFoundHandler = observed(s.serve(notFound)) // router.Use does not apply here
+	router.Use(traceRoute)
+	router.NotFoundHandler = traceRoute(s.serve(notFound)) // router.Use does not apply here
 
 	return withExchange(router)
 }
@@ -142,31 +142,31 @@ const (
 
 // routes adds every route.
 func (s *Server) routes(router *mux.Router) {
-	checkouts := func(h handler) handler { return s.keyed(merchant.ResourceCheckout, h) }
-	events := func(h handler) handler { return s.keyed(merchant.ResourceEvents, h) }
-	payouts := func(h handler) handler { return s.keyed(merchant.ResourcePayouts, h) }
+	checkouts := func(h handler) handler { return s.requireKey(merchant.ResourceCheckout, h) }
+	events := func(h handler) handler { return s.requireKey(merchant.ResourceEvents, h) }
+	payouts := func(h handler) handler { return s.requireKey(merchant.ResourcePayouts, h) }
 
 	event := byID(checkout.PrefixEvent, s.Store.Webhooks.Event)
 	payout := byID(checkout.PrefixPayout, s.Store.Payouts.Payout)
 	transaction := byID(checkout.PrefixTransaction, s.Store.Sessions.Transaction) // one that is not decided is a 404
 
 	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
-	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(on(s.session, s.getSession))})
-	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(alone(s.session, s.expireSession))})
+	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(withObject(s.session, s.getSession))})
+	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(withObjectAndNoBody(s.session, s.expireSession))})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
-	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(show(transaction))})
-	s.route(router, "/v1/merchant", methods{get: s.keyed(anyResource, s.getMerchant)})
+	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(showObject(transaction))})
+	s.route(router, "/v1/merchant", methods{get: s.requireKey(anyResource, s.getMerchant)})
 	s.route(router, "/v1/test/checkout/{id}/advance", methods{post: checkouts(s.advanceSession)})
 
 	s.webhookRoutes(router)
 	s.deliveryRoutes(router)
 
 	s.route(router, "/v1/events", methods{get: events(s.listEvents)})
-	s.route(router, "/v1/events/{id}", methods{get: events(show(event))})
+	s.route(router, "/v1/events/{id}", methods{get: events(showObject(event))})
 
 	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
-	s.route(router, "/v1/payouts/{id}", methods{get: payouts(show(payout))})
-	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(alone(payout, s.retryPayout))})
+	s.route(router, "/v1/payouts/{id}", methods{get: payouts(showObject(payout))})
+	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(withObjectAndNoBody(payout, s.retryPayout))})
 
 	s.healthRoutes(router)
 	s.assetRoutes(router)
@@ -175,36 +175,36 @@ func (s *Server) routes(router *mux.Router) {
 // webhookRoutes adds the routes of registrations and of bulk replays. mux takes the first route that fits, so
 // /v1/webhooks/verify comes before /v1/webhooks/{id}. No id looks like "verify".
 func (s *Server) webhookRoutes(router *mux.Router) {
-	webhooks := func(h handler) handler { return s.keyed(merchant.ResourceWebhooks, h) }
+	webhooks := func(h handler) handler { return s.requireKey(merchant.ResourceWebhooks, h) }
 	endpoint := byID(checkout.PrefixEndpoint, s.Store.Webhooks.Endpoint)
 	replay := byID(checkout.PrefixReplay, s.Store.Webhooks.Replay)
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
 	s.route(router, "/v1/webhooks/{id}", methods{
-		get: webhooks(show(endpoint)), patch: webhooks(on(endpoint, s.changeEndpoint)),
-		remove: webhooks(alone(endpoint, s.deleteEndpoint)),
+		get: webhooks(showObject(endpoint)), patch: webhooks(withObject(endpoint, s.changeEndpoint)),
+		remove: webhooks(withObjectAndNoBody(endpoint, s.deleteEndpoint)),
 	})
 	hold, resume := s.setEndpointStatus(webhook.EndpointDisabled), s.setEndpointStatus(webhook.EndpointEnabled)
-	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(alone(endpoint, hold))})
-	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(alone(endpoint, resume))})
-	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(on(endpoint, s.rotateSecret))})
-	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(on(endpoint, s.sendTestEvent))})
-	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(on(endpoint, s.createReplay))})
+	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(withObjectAndNoBody(endpoint, hold))})
+	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(withObjectAndNoBody(endpoint, resume))})
+	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(withObject(endpoint, s.rotateSecret))})
+	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(withObject(endpoint, s.sendTestEvent))})
+	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(withObject(endpoint, s.createReplay))})
 
 	s.route(router, "/v1/replays", methods{get: webhooks(s.listReplays)})
-	s.route(router, "/v1/replays/{id}", methods{get: webhooks(show(replay))})
-	s.route(router, "/v1/replays/{id}/cancel", methods{post: webhooks(alone(replay, s.cancelReplay))})
+	s.route(router, "/v1/replays/{id}", methods{get: webhooks(showObject(replay))})
+	s.route(router, "/v1/replays/{id}/cancel", methods{post: webhooks(withObjectAndNoBody(replay, s.cancelReplay))})
 }
 
 func (s *Server) deliveryRoutes(router *mux.Router) {
-	deliveries := func(h handler) handler { return s.keyed(merchant.ResourceDeliveries, h) }
+	deliveries := func(h handler) handler { return s.requireKey(merchant.ResourceDeliveries, h) }
 	delivery := byID(checkout.PrefixDelivery, s.Store.Webhooks.Delivery)
 
 	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})
-	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(show(delivery))})
+	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(showObject(delivery))})
 	onDelivery := func(name string, status int, do action.Steering) {
-		h := deliveries(alone(delivery, steer(status, do)))
+		h := deliveries(withObjectAndNoBody(delivery, steerDelivery(status, do)))
 		s.route(router, "/v1/deliveries/{id}/"+name, methods{post: h})
 	}
 	onDelivery("replay", http.StatusAccepted, s.actions.ReplayDelivery)
@@ -264,8 +264,8 @@ func byID[T any](
 	}
 }
 
-// on serves a request about the object in the path. A 404 comes before faults of the body.
-func on[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error)) handler {
+// withObject serves a request about the object in the path. A 404 comes before faults of the body.
+func withObject[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error)) handler {
 	return func(r *http.Request) (int, any, error) {
 		found, err := read(r)
 		if err != nil {
@@ -275,9 +275,11 @@ func on[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (in
 	}
 }
 
-// alone is on for a request without a body.
-func alone[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error)) handler {
-	return on(read, func(r *http.Request, found T) (int, any, error) {
+// withObjectAndNoBody is withObject for a request without a body.
+func withObjectAndNoBody[T any](
+	read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error),
+) handler {
+	return withObject(read, func(r *http.Request, found T) (int, any, error) {
 		if err := readNothing(r); err != nil {
 			return 0, nil, err
 		}
@@ -285,15 +287,15 @@ func alone[T any](read func(*http.Request) (T, error), h func(*http.Request, T) 
 	})
 }
 
-// show serves GET of the object in the path.
-func show[T any](read func(*http.Request) (T, error)) handler {
-	return on(read, func(_ *http.Request, found T) (int, any, error) { return http.StatusOK, found, nil })
+// showObject serves GET of the object in the path.
+func showObject[T any](read func(*http.Request) (T, error)) handler {
+	return withObject(read, func(_ *http.Request, found T) (int, any, error) { return http.StatusOK, found, nil })
 }
 
 func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }
 
-// observed traces and measures next by route.
-func observed(next http.Handler) http.Handler {
+// traceRoute traces and measures next by route.
+func traceRoute(next http.Handler) http.Handler {
 	traced := web.Trace("checkout-api", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = ""
@@ -315,12 +317,12 @@ func (s *Server) serve(h handler) http.Handler {
 		status, body, err := call(h, r.WithContext(ctx))
 		var text []byte
 		if err == nil {
-			text, err = accepted(w.Header(), body)
+			text, err = encodeAnswer(w.Header(), body)
 		}
 		ex := exchangeFrom(ctx)
 		code := ""
 		if err != nil {
-			status, code, text = refused(w.Header(), err, ex.requestID)
+			status, code, text = encodeRefusal(w.Header(), err, ex.requestID)
 		}
 
 		if ex.allowance != nil {
@@ -355,8 +357,8 @@ func linger(read *http.ResponseController, r *http.Request) {
 	_, _ = io.CopyN(io.Discard, r.Body, most)         // an error means that the client has gone
 }
 
-// accepted returns the text of a handler's answer and sets its headers.
-func accepted(header http.Header, body any) ([]byte, error) {
+// encodeAnswer returns the text of a handler's answer and sets its headers.
+func encodeAnswer(header http.Header, body any) ([]byte, error) {
 	if kept, ok := body.(replayed); ok {
 		header.Set("Idempotent-Replayed", "true")
 		body = kept.body
@@ -370,8 +372,8 @@ func accepted(header http.Header, body any) ([]byte, error) {
 	return encode(body)
 }
 
-// refused returns the status, the code and the text for an error, and sets its headers.
-func refused(header http.Header, err error, requestID string) (status int, code string, text []byte) {
+// encodeRefusal returns the status, the code and the text for an error, and sets its headers.
+func encodeRefusal(header http.Header, err error, requestID string) (status int, code string, text []byte) {
 	e := refusalOf(err)
 	for name, value := range e.header {
 		header.Set(name, value)

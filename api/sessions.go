@@ -369,11 +369,11 @@ func (s *Server) getSession(_ *http.Request, session checkout.Session) (int, any
 
 // expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer.
 func (s *Server) expireSession(r *http.Request, session checkout.Session) (int, any, error) {
-	return s.ended(s.actions.ExpireSession(r.Context(), session, actor(r)))
+	return s.answerEnded(s.actions.ExpireSession(r.Context(), session, actor(r)))
 }
 
-// ended answers with a session that should end: 409 when it has ended otherwise.
-func (s *Server) ended(session checkout.Session, err error) (int, any, error) {
+// answerEnded answers with a session that should end: 409 when it has ended otherwise.
+func (s *Server) answerEnded(session checkout.Session, err error) (int, any, error) {
 	if errors.Is(err, checkout.ErrNotPending) {
 		err = notPending(session.Status)
 	}

@@ -16,5 +16,5 @@ func (s *Server) advanceSession(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	return s.ended(s.actions.AdvanceSession(r.Context(), session))
+	return s.answerEnded(s.actions.AdvanceSession(r.Context(), session))
 }

@@ -17,7 +17,7 @@ import (
 // verdict explains a signature. A field that does not apply is null.
 type verdict struct {
 	Valid bool `json:"valid"`
-	said
+	finding
 	// SignedBy is the id of a registration, or of the session whose webhook_secret signed.
 	SignedBy        *string      `json:"signed_by"`
 	Secret          *secretState `json:"secret"`
@@ -28,14 +28,16 @@ type verdict struct {
 	Computed *computedVerdict `json:"computed"`
 }
 
-// said is what an explanation tells. Without a problem all is well.
-type said struct {
+// finding is what an explanation tells. Without a problem all is well.
+type finding struct {
 	Problem *string `json:"problem"`
 	Message string  `json:"message"`
 }
 
-// wrong names a problem by its code; see the OpenAPI document.
-func wrong(p, format string, args ...any) said { return said{&p, fmt.Sprintf(format, args...)} }
+// newProblem names a problem by its code; see the OpenAPI document.
+func newProblem(p, format string, args ...any) finding {
+	return finding{&p, fmt.Sprintf(format, args...)}
+}
 
 // secretState says which secret of a registration signed.
 type secretState string
@@ -46,20 +48,20 @@ const (
 	secretExpired  secretState = "expired"  // rotated away
 )
 
-// signer is a secret that may have made a signature.
-type signer struct {
+// signingSecret is a secret that may have made a signature.
+type signingSecret struct {
 	storage.WebhookKeys
 	previous bool
 }
 
-func (s signer) key() []byte {
+func (s signingSecret) key() []byte {
 	if s.previous {
 		return s.Previous
 	}
 	return s.Current
 }
 
-func (s signer) state(now time.Time) secretState {
+func (s signingSecret) state(now time.Time) secretState {
 	switch {
 	case !s.previous:
 		return secretCurrent
@@ -70,23 +72,23 @@ func (s signer) state(now time.Time) secretState {
 }
 
 // name returns the value of signed_by.
-func (s signer) name() string { return cmp.Or(s.SessionID, s.EndpointID) }
+func (s signingSecret) name() string { return cmp.Or(s.SessionID, s.EndpointID) }
 
-func (s signer) String() string {
+func (s signingSecret) String() string {
 	if s.SessionID != "" {
 		return "the webhook_secret of session " + s.SessionID
 	}
 	return "the secret of " + s.EndpointID
 }
 
-// signers returns all secrets that may have signed. Secrets of the expected registration come
+// candidateSecrets returns all secrets that may have signed. Secrets of the expected registration come
 // first.
-func (v verification) signers() []signer {
-	var first, rest []signer
+func (v verification) candidateSecrets() []signingSecret {
+	var first, rest []signingSecret
 	for _, k := range v.Keys {
-		both := []signer{{k, false}}
+		both := []signingSecret{{k, false}}
 		if k.Previous != nil {
-			both = append(both, signer{k, true})
+			both = append(both, signingSecret{k, true})
 		}
 		if k.EndpointID == v.EndpointID {
 			first = append(first, both...)
@@ -97,14 +99,14 @@ func (v verification) signers() []signer {
 	return append(first, rest...)
 }
 
-// signer returns the secret that made sig for body, false when none fits.
-func (v verification) signer(sig webhook.Signature, body string) (signer, bool) {
-	for _, s := range v.signers() {
+// findSecret returns the secret that made sig for body, false when none fits.
+func (v verification) findSecret(sig webhook.Signature, body string) (signingSecret, bool) {
+	for _, s := range v.candidateSecrets() {
 		if sig.Fits(s.key(), []byte(body)) {
 			return s, true
 		}
 	}
-	return signer{}, false
+	return signingSecret{}, false
 }
 
 // explain says whether a receiver must accept the delivery, and if not, why.
@@ -118,7 +120,7 @@ func (v verification) explain() verdict {
 	d.AgeSeconds = &age
 	if v.Computed != "" {
 		told := v.explainComputed(sig)
-		d.Computed = &computedVerdict{Right: told.Problem == nil, said: told}
+		d.Computed = &computedVerdict{Right: told.Problem == nil, finding: told}
 	}
 	return d
 }
@@ -132,43 +134,43 @@ func (v verification) headerVerdict(err error) verdict {
 	case errors.As(err, &fault):
 		message += " " + fault.Fault
 	}
-	return verdict{said: wrong("malformed_header", "%s", message)}
+	return verdict{finding: newProblem("malformed_header", "%s", message)}
 }
 
 // signatureVerdict looks for a secret that fits the body in the request. Then it looks for one that
 // fits the body that the service sent.
 func (v verification) signatureVerdict(sig webhook.Signature) verdict {
-	if s, ok := v.signer(sig, v.Body); ok {
-		told := v.judge(s, sig)
-		return v.signedBy(s, verdict{Valid: told.Problem == nil, said: told})
+	if s, ok := v.findSecret(sig, v.Body); ok {
+		told := v.judgeSignature(s, sig)
+		return v.withSecret(s, verdict{Valid: told.Problem == nil, finding: told})
 	}
 
 	how, at := difference(v.Stored, v.Body)
 	if v.Stored != "" {
-		if s, ok := v.signer(sig, v.Stored); ok {
+		if s, ok := v.findSecret(sig, v.Stored); ok {
 			how.Message += " The signature matches the body that we sent."
-			return v.signedBy(s, verdict{said: how, FirstDifference: at})
+			return v.withSecret(s, verdict{finding: how, FirstDifference: at})
 		}
 	}
 
 	switch {
 	case how.Problem != nil && at == nil:
-		return verdict{said: how}
+		return verdict{finding: how}
 	case v.Stored == "":
-		return verdict{said: wrong("wrong_secret_or_changed_body",
+		return verdict{finding: newProblem("wrong_secret_or_changed_body",
 			"Wrong secret or changed body: none of your secrets matches, and none of your events has the body's id, "+
 				"so the bodies cannot be compared. Does your API key have the event's mode?")}
 	case how.Problem == nil:
-		return verdict{said: wrong("wrong_secret",
+		return verdict{finding: newProblem("wrong_secret",
 			"The body is what we sent, but none of your secrets matches: the header was changed, or the secret is "+
 				"another merchant's.")}
 	}
-	return verdict{FirstDifference: at, said: wrong("wrong_secret",
+	return verdict{FirstDifference: at, finding: newProblem("wrong_secret",
 		"None of your secrets matches this body or the one that we sent. Also: %s", how.Message)}
 }
 
-// signedBy adds the signer to d.
-func (v verification) signedBy(s signer, d verdict) verdict {
+// withSecret adds the signer to d.
+func (v verification) withSecret(s signingSecret, d verdict) verdict {
 	name, state := s.name(), s.state(v.Now)
 	d.SignedBy, d.Secret = &name, &state
 	if s.previous {
@@ -177,29 +179,29 @@ func (v verification) signedBy(s signer, d verdict) verdict {
 	return d
 }
 
-// judge says whether a receiver must accept a signature that fits.
-func (v verification) judge(s signer, sig webhook.Signature) said {
+// judgeSignature says whether a receiver must accept a signature that fits.
+func (v verification) judgeSignature(s signingSecret, sig webhook.Signature) finding {
 	age := v.age(sig)
 	const tolerance = int64(webhook.SignatureTolerance / time.Second)
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return wrong("other_registration",
+		return newProblem("other_registration",
 			"The signature is right, but it was made with %s, not with the secret of %s.", s, v.EndpointID)
 	case s.Deleted:
-		return wrong("deleted_registration", "The signature is right, but it was made with %s, which was deleted.", s)
+		return newProblem("deleted_registration", "The signature is right, but it was made with %s, which was deleted.", s)
 	case s.state(v.Now) == secretExpired:
-		return wrong("expired_secret",
+		return newProblem("expired_secret",
 			"The signature is right, but it was made with the previous secret of %s, which has expired.", s.name())
 	case age > tolerance:
-		return wrong("timestamp_too_old",
+		return newProblem("timestamp_too_old",
 			"The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
 				"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance)
 	case age < -tolerance:
-		return wrong("timestamp_in_future",
+		return newProblem("timestamp_in_future",
 			"The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.",
 			-age, tolerance)
 	}
-	return said{Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
+	return finding{Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
 }
 
 // age returns the seconds since the signature was made, negative when its timestamp is in the
@@ -208,50 +210,50 @@ func (v verification) age(sig webhook.Signature) int64 { return v.Now.Unix() - s
 
 // difference says how got differs from sent, which is "" when it is unknown. at is the first byte that differs, nil
 // when there is nothing to compare.
-func difference(sent, got string) (how said, at *int) {
+func difference(sent, got string) (how finding, at *int) {
 	switch {
 	case got == "":
-		return wrong("body_empty", "The body is empty: something else read it first."), nil
+		return newProblem("body_empty", "The body is empty: something else read it first."), nil
 	case strings.HasPrefix(got, "[object "):
-		return wrong("body_not_raw",
+		return newProblem("body_not_raw",
 			"The body is a parsed object converted to text; sign the raw bytes of the request."), nil
 	case sent == "" || got == sent:
-		return said{}, nil
+		return finding{}, nil
 	}
 	first := firstDifference(sent, got)
 	return change(sent, got, first), &first
 }
 
 // change names the change from sent to got, which begins at the byte first.
-func change(sent, got string, first int) said {
+func change(sent, got string, first int) finding {
 	withoutCR := strings.ReplaceAll(got, "\r\n", "\n")
 	switch {
 	case strings.TrimPrefix(got, "\ufeff") == sent:
-		return wrong("body_byte_order_mark", "The body begins with a byte order mark that we did not send.")
+		return newProblem("body_byte_order_mark", "The body begins with a byte order mark that we did not send.")
 	case withoutCR != got && strings.TrimSuffix(withoutCR, "\n") == sent:
-		return wrong("body_crlf", "Line breaks in the body were converted to CRLF, or one was added.")
+		return newProblem("body_crlf", "Line breaks in the body were converted to CRLF, or one was added.")
 	case strings.TrimSuffix(got, "\n") == sent:
-		return wrong("body_trailing_newline", "The body ends with a line break that we did not send.")
+		return newProblem("body_trailing_newline", "The body ends with a line break that we did not send.")
 	case strings.TrimSpace(got) == sent:
-		return wrong("body_white_space", "There is white space around the body that we did not send.")
+		return newProblem("body_white_space", "There is white space around the body that we did not send.")
 	case strings.HasPrefix(sent, got):
-		return wrong("body_truncated", "The body is cut off after %d of %d bytes.", len(got), len(sent))
+		return newProblem("body_truncated", "The body is cut off after %d of %d bytes.", len(got), len(sent))
 	}
 
 	var was, is any
 	if json.Unmarshal([]byte(got), &is) != nil {
-		return wrong("body_not_json", "The body was changed from byte %d on and is no longer JSON.", first)
+		return newProblem("body_not_json", "The body was changed from byte %d on and is no longer JSON.", first)
 	}
 	if text, ok := is.(string); ok && text == sent {
-		return wrong("body_reencoded",
+		return newProblem("body_reencoded",
 			"The body was encoded a second time: it is a JSON string that holds the one we sent.")
 	}
 	if json.Unmarshal([]byte(sent), &was) == nil && reflect.DeepEqual(was, is) {
-		return wrong("body_reencoded",
+		return newProblem("body_reencoded",
 			"The body was parsed and encoded again: it has the same content in different bytes, from byte %d on. "+
 				"Sign the raw bytes of the request.", first)
 	}
-	return wrong("body_changed", "The body was changed: its content differs from byte %d on.", first)
+	return newProblem("body_changed", "The body was changed: its content differs from byte %d on.", first)
 }
 
 // firstDifference returns the index of the first byte that differs.

@@ -46,7 +46,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 
-	if v.EndpointID != "" && f.err() == nil && !v.knows(v.EndpointID) {
+	if v.EndpointID != "" && f.err() == nil && !v.hasEndpoint(v.EndpointID) {
 		f.add("webhook", "is not one of your webhook registrations in this mode")
 	}
 	if err := f.err(); err != nil {
@@ -78,8 +78,8 @@ const (
 // on every text that the merchant may have signed.
 var explaining = limit.NewGate(1, 16)
 
-// knows reports whether id is a registration of the caller that is not deleted.
-func (v verification) knows(id string) bool {
+// hasEndpoint reports whether id is a registration of the caller that is not deleted.
+func (v verification) hasEndpoint(id string) bool {
 	return slices.ContainsFunc(v.Keys, func(k storage.WebhookKeys) bool {
 		return k.EndpointID == id && k.SessionID == "" && !k.Deleted
 	})

@@ -48,15 +48,15 @@ type Config struct {
 	Verify func(payload []byte, signature string) (books.AcquirerEvent, error)
 }
 
-// reportsCame counts the reports. An error here means a bad instrument name: a bug.
-var reportsCame, _ = otel.Meter("example.com/checkout/api/acquirer").Int64Counter("checkout.acquirer.reports",
+// reportCounter counts the reports. An error here means a bad instrument name: a bug.
+var reportCounter, _ = otel.Meter("example.com/checkout/api/acquirer").Int64Counter("checkout.acquirer.reports",
 	metric.WithUnit("{report}"), metric.WithDescription("Reports of the card network, by what became of them."))
 
 const outcomeKey = attribute.Key("checkout.acquirer.report.outcome")
 
-// count counts a report: "taken", "refused" because its signature is wrong, or "unread".
-func count(ctx context.Context, outcome string) {
-	reportsCame.Add(ctx, 1, metric.WithAttributes(outcomeKey.String(outcome)))
+// countReport counts a report: "taken", "refused" because its signature is wrong, or "unread".
+func countReport(ctx context.Context, outcome string) {
+	reportCounter.Add(ctx, 1, metric.WithAttributes(outcomeKey.String(outcome)))
 }
 
 // signalTimeout is short: the card network waits for the answer, and the session looks by itself.
@@ -73,7 +73,7 @@ func New(c Config) http.Handler {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		status, err := c.take(w, r)
+		status, err := c.receiveReport(w, r)
 		if err != nil {
 			c.Log.WarnContext(r.Context(), "report of the card network", "status", status, "error", err)
 		}
@@ -81,7 +81,7 @@ func New(c Config) http.Handler {
 	})
 }
 
-func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
+func (c Config) receiveReport(w http.ResponseWriter, r *http.Request) (int, error) {
 	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxReport))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return http.StatusRequestEntityTooLarge, err
@@ -91,10 +91,10 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 	}
 	event, err := c.Verify(payload, r.Header.Get("Stripe-Signature"))
 	if err != nil {
-		count(r.Context(), "refused")
+		countReport(r.Context(), "refused")
 		return http.StatusBadRequest, err
 	}
-	fresh, err := c.Note(r.Context(), event)
+	fresh, err := c.RecordReport(r.Context(), event)
 	if err != nil {
 		return http.StatusServiceUnavailable, err
 	}
@@ -104,29 +104,29 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 		}
 	}
 	if !event.Unread {
-		count(r.Context(), "taken")
+		countReport(r.Context(), "taken")
 	}
 	return http.StatusOK, nil
 }
 
-// Note stores a report, and makes the session look when the report is new. It returns whether it is. A
+// RecordReport stores a report, and makes the session look when the report is new. It returns whether it is. A
 // report about a risk is followed by Books, because only the worker may ask the card network. A report
 // that cannot be read is counted and logged, and never stored: the network's own state is asked anyway.
-func (n Reports) Note(ctx context.Context, event books.AcquirerEvent) (fresh bool, err error) {
+func (n Reports) RecordReport(ctx context.Context, event books.AcquirerEvent) (fresh bool, err error) {
 	if event.Unread {
-		count(ctx, "unread")
+		countReport(ctx, "unread")
 		n.Log.ErrorContext(ctx, "a signed report of the card network cannot be read", "mode", event.Mode,
 			"id", strconv.QuoteToASCII(event.ID[:min(len(event.ID), 64)]))
 		return false, nil
 	}
 	if fresh, err = n.Books.StoreAcquirerEvent(ctx, event); fresh { // redelivered events cause one request
-		n.hurry(ctx, event)
+		n.signalSession(ctx, event)
 	}
 	return fresh, err
 }
 
-// hurry makes the session look now. Without it, the session looks a few seconds later.
-func (n Reports) hurry(ctx context.Context, event books.AcquirerEvent) {
+// signalSession makes the session look now. Without it, the session looks a few seconds later.
+func (n Reports) signalSession(ctx context.Context, event books.AcquirerEvent) {
 	if event.Reference == "" {
 		return
 	}

@@ -51,10 +51,10 @@ const reconcileTimeout = 500 * time.Millisecond
 func (a Actions) reconcile(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	a.left(ctx, a.Runs.ReconcileNow(ctx))
+	a.logLeftover(ctx, a.Runs.ReconcileNow(ctx))
 }
 
-func (a Actions) left(ctx context.Context, err error) {
+func (a Actions) logLeftover(ctx context.Context, err error) {
 	if err != nil && a.LeftToReconcile != nil {
 		a.LeftToReconcile(ctx, err)
 	}
@@ -63,9 +63,9 @@ func (a Actions) left(ctx context.Context, err error) {
 // SettleTimeout is how long an answer waits until the workflow has written its row.
 const SettleTimeout = 2 * time.Second
 
-// settled calls done until it returns true or an error, for SettleTimeout at most. The short wait
+// awaitSettled calls done until it returns true or an error, for SettleTimeout at most. The short wait
 // lets the answer show the requested change.
-func settled(ctx context.Context, done func() (bool, error)) error {
+func awaitSettled(ctx context.Context, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {

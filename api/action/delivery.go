@@ -29,7 +29,7 @@ func (a Actions) ReplayDelivery(ctx context.Context, d webhook.Delivery, by By) 
 	if err := a.startRun(ctx, d); err != nil {
 		return d, err
 	}
-	err := settled(ctx, func() (begun bool, err error) {
+	err := awaitSettled(ctx, func() (begun bool, err error) {
 		d, err = a.Store.Webhooks.Delivery(ctx, d.Ref)
 		return d.Run > before, err
 	})
@@ -42,7 +42,7 @@ func (a Actions) ReplayDelivery(ctx context.Context, d webhook.Delivery, by By) 
 // webhook.ErrDeliveryInProgress. It returns that error when another replay has started a run.
 func (a Actions) startRun(ctx context.Context, d webhook.Delivery) error {
 	var started error
-	err := settled(ctx, func() (bool, error) {
+	err := awaitSettled(ctx, func() (bool, error) {
 		started = a.Runs.ReplayDelivery(ctx, d)
 		if !errors.Is(started, webhook.ErrDeliveryInProgress) {
 			return true, nil
@@ -84,10 +84,10 @@ func (a Actions) ResumeDelivery(ctx context.Context, d webhook.Delivery, by By) 
 	}
 	// Signal only a waiting run, because each signal stays in the run's history.
 	waits, err := a.Store.Webhooks.Parked(ctx, d.Ref)
-	a.left(ctx, err)
+	a.logLeftover(ctx, err)
 	if waits {
 		if err := a.Runs.ResumeDelivery(ctx, d.ID); !errors.Is(err, checkout.ErrNotFound) {
-			a.left(ctx, err)
+			a.logLeftover(ctx, err)
 		}
 	}
 	return d, nil

@@ -26,7 +26,7 @@ func (a Actions) ChangeMerchant(
 		return changed, err
 	}
 	for _, e := range changed.Events {
-		a.tell(ctx, checkout.Owner{MerchantID: c.MerchantID, Mode: e.Mode}.Ref(e.EventID))
+		a.startUpdate(ctx, checkout.Owner{MerchantID: c.MerchantID, Mode: e.Mode}.Ref(e.EventID))
 	}
 	return changed, nil
 }
@@ -34,13 +34,13 @@ func (a Actions) ChangeMerchant(
 // tellTimeout bounds the wait for starting a workflow.
 const tellTimeout = time.Second
 
-// tell starts the workflow of a merchant.updated event. The event is committed already. If the
+// startUpdate starts the workflow of a merchant.updated event. The event is committed already. If the
 // start fails, Reconcile starts the event's deliveries.
-func (a Actions) tell(ctx context.Context, event checkout.Ref) {
+func (a Actions) startUpdate(ctx context.Context, event checkout.Ref) {
 	limited, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	if err := a.Runs.Start(limited, event); err != nil {
-		a.left(ctx, fmt.Errorf("%s: %w", event.ID, err))
+		a.logLeftover(ctx, fmt.Errorf("%s: %w", event.ID, err))
 	}
 }
 

@@ -14,6 +14,6 @@ func (a Actions) RetryPayout(ctx context.Context, p checkout.Payout, by By) (che
 	if err != nil {
 		return got, err
 	}
-	a.left(ctx, a.Runs.StartPayout(ctx, p.Ref))
+	a.logLeftover(ctx, a.Runs.StartPayout(ctx, p.Ref))
 	return got, nil
 }

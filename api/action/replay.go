@@ -19,7 +19,7 @@ func (a Actions) StartReplay(ctx context.Context, r webhook.Replay, by By) (webh
 	if err != nil {
 		return r, err
 	}
-	a.left(ctx, a.Runs.StartReplay(ctx, r))
+	a.logLeftover(ctx, a.Runs.StartReplay(ctx, r))
 	return r, nil
 }
 
@@ -37,7 +37,7 @@ func (a Actions) CancelReplay(ctx context.Context, r webhook.Replay, by By) (web
 		return r, err
 	}
 	var err error
-	err = settled(ctx, func() (bool, error) {
+	err = awaitSettled(ctx, func() (bool, error) {
 		r, err = a.Store.Webhooks.Replay(ctx, r.Ref)
 		return r.Status != webhook.ReplayRunning, err
 	})

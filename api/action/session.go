@@ -14,30 +14,30 @@ import (
 // otherwise, which is the result; checkout.ErrPaymentInFlight and runs.ErrOutcomeUnknown.
 func (a Actions) ExpireSession(ctx context.Context, s checkout.Session, by By) (checkout.Session, error) {
 	if s.Status != checkout.StatusPending {
-		return ended(s)
+		return requireExpired(s)
 	}
 	if err := a.Store.AuditLog.Audit(ctx, by.Entry(s.Ref, "session.expiry_requested", "before its time")); err != nil {
 		return s, err
 	}
 	_, err := a.Runs.Expire(ctx, s.ID)
-	return a.decided(ctx, s.Ref, err)
+	return a.readDecision(ctx, s.Ref, err)
 }
 
 // AdvanceSession moves the clock of a test session to its expiry. If a payment is in flight, its decision comes first,
 // and the result is pending. Otherwise it is ExpireSession without an entry in the audit log.
 func (a Actions) AdvanceSession(ctx context.Context, s checkout.Session) (checkout.Session, error) {
 	if s.Status != checkout.StatusPending {
-		return ended(s)
+		return requireExpired(s)
 	}
 	state, err := a.Runs.Advance(ctx, s.ID)
 	if errors.Is(err, checkout.ErrPaymentInFlight) || err == nil && state.PaymentInFlight {
 		return a.Store.Sessions.Session(ctx, s.Ref)
 	}
-	return a.decided(ctx, s.Ref, err)
+	return a.readDecision(ctx, s.Ref, err)
 }
 
-// decided reads a session after its workflow was asked to end it. asked is the workflow's error.
-func (a Actions) decided(ctx context.Context, ref checkout.Ref, asked error) (checkout.Session, error) {
+// readDecision reads a session after its workflow was asked to end it. asked is the workflow's error.
+func (a Actions) readDecision(ctx context.Context, ref checkout.Ref, asked error) (checkout.Session, error) {
 	if asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending) {
 		return checkout.Session{}, asked
 	}
@@ -49,11 +49,11 @@ func (a Actions) decided(ctx context.Context, ref checkout.Ref, asked error) (ch
 		// The workflow has decided, but the row is not written yet.
 		return s, fmt.Errorf("%w: the session's workflow has ended, but its row is still pending", runs.ErrOutcomeUnknown)
 	}
-	return ended(s)
+	return requireExpired(s)
 }
 
-// ended returns a session that is no longer pending, with checkout.ErrNotPending unless it has expired.
-func ended(s checkout.Session) (checkout.Session, error) {
+// requireExpired returns a session that is no longer pending, with checkout.ErrNotPending unless it has expired.
+func requireExpired(s checkout.Session) (checkout.Session, error) {
 	if s.Status != checkout.StatusExpired {
 		return s, checkout.ErrNotPending
 	}

@@ -81,7 +81,7 @@ func (a Actions) PublishTest(
 	if err != nil {
 		return webhook.Event{}, webhook.Delivery{}, err
 	}
-	a.left(ctx, a.Runs.StartDelivery(ctx, event, ref))
+	a.logLeftover(ctx, a.Runs.StartDelivery(ctx, event, ref))
 	d, err := a.Store.Webhooks.Delivery(ctx, t.Owner.Ref(ref.ID))
 	return event, d, err
 }

@@ -26,7 +26,7 @@ func (d *Document) closeBelow(value any) {
 	case map[string]any:
 		parts, whole := at["allOf"].([]any)
 		for i := range parts {
-			part := d.copied(parts[i])
+			part := d.copySchema(parts[i])
 			d.closeBelow(part["properties"])
 			parts[i] = part
 		}
@@ -42,8 +42,8 @@ func (d *Document) closeBelow(value any) {
 	}
 }
 
-// copied returns an open copy of a schema, or of the one to which its reference leads.
-func (d *Document) copied(schema any) map[string]any {
+// copySchema returns an open copy of a schema, or of the one to which its reference leads.
+func (d *Document) copySchema(schema any) map[string]any {
 	original, _ := schema.(map[string]any)
 	if ref, ok := original["$ref"].(string); ok {
 		original = d.object(strings.TrimPrefix(ref, "#"))

@@ -164,9 +164,9 @@ func (d *Document) value(pointer string) any {
 	return at
 }
 
-// follow returns the pointer to which the reference at pointer leads. It returns pointer when there
+// resolve returns the pointer to which the reference at pointer leads. It returns pointer when there
 // is no reference.
-func (d *Document) follow(pointer string) string {
+func (d *Document) resolve(pointer string) string {
 	for {
 		ref, ok := d.object(pointer)["$ref"].(string)
 		if !ok {
@@ -212,7 +212,7 @@ func fragment(pointer string) string {
 // checkText parses a text as the schema's type and checks it against the schema at a pointer.
 func (d *Document) checkText(pointer, text string) error {
 	var value any = text
-	switch typ := d.object(d.follow(pointer))["type"]; typ {
+	switch typ := d.object(d.resolve(pointer))["type"]; typ {
 	case "integer", "boolean", "number", "object":
 		parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {

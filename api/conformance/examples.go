@@ -26,7 +26,7 @@ func (d *Document) CheckExamples() (count int, faults []error) {
 			at = append(at, pointer+"/example")
 		}
 		for name := range d.object(pointer + "/examples") {
-			at = append(at, d.follow(pointer+"/examples"+token(name))+"/value")
+			at = append(at, d.resolve(pointer+"/examples"+token(name))+"/value")
 		}
 
 		for _, example := range at {
@@ -75,7 +75,7 @@ func eventType(body []byte) string {
 
 // ExamplesOf returns the number of examples for an operation's answer with a status.
 func (d *Document) ExamplesOf(o Operation, status int) int {
-	content := d.object(d.follow(o.pointer()+"/responses/"+strconv.Itoa(status)) + "/content/application~1json")
+	content := d.object(d.resolve(o.pointer()+"/responses/"+strconv.Itoa(status)) + "/content/application~1json")
 	examples, _ := content["examples"].(map[string]any)
 	if content["example"] != nil {
 		return 1

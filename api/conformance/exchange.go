@@ -40,7 +40,7 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 	path, known := d.path(e.URL.EscapedPath())
 	o := Operation{e.Method, path}
 
-	at := d.follow(o.pointer() + "/responses/" + strconv.Itoa(e.Status))
+	at := d.resolve(o.pointer() + "/responses/" + strconv.Itoa(e.Status))
 	if !known || d.object(o.pointer()) == nil ||
 		e.Method != strings.ToUpper(e.Method) { // methods are case-sensitive
 		want := http.StatusNotFound
@@ -73,19 +73,19 @@ func (d *Document) checkHeaders(response string, got http.Header) error {
 	documented := d.object(response + "/headers")
 	for name := range got {
 		if !slices.Contains(ordinary, name) &&
-			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
+			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), hasName(name)) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}
 	for name := range documented {
-		at := d.follow(response + "/headers" + token(name))
+		at := d.resolve(response + "/headers" + token(name))
 		errs = append(errs, d.checkHeader(at, name, got.Values(name)))
 	}
 	return errors.Join(errs...)
 }
 
-// called matches a header's name in any case.
-func called(name string) func(string) bool {
+// hasName matches a header's name in any case.
+func hasName(name string) func(string) bool {
 	return func(other string) bool { return strings.EqualFold(name, other) }
 }
 
@@ -140,7 +140,7 @@ func (d *Document) checkParameters(o Operation, e Exchange) error {
 		var values []string
 		switch d.object(at)["in"] {
 		case "query":
-			values = take(query, name, d.object(at)["style"] == "deepObject")
+			values = takeParameter(query, name, d.object(at)["style"] == "deepObject")
 			known++
 		case "header":
 			values = e.Request.Values(name)
@@ -161,9 +161,9 @@ func (d *Document) checkParameters(o Operation, e Exchange) error {
 	return errors.Join(errs...)
 }
 
-// take removes a parameter from the query and returns its values. Those of a deep object, name[key]=value, are its
-// members as one JSON text.
-func take(query url.Values, name string, deep bool) []string {
+// takeParameter removes a parameter from the query and returns its values. Those of a deep object, name[key]=value, are
+// its members as one JSON text.
+func takeParameter(query url.Values, name string, deep bool) []string {
 	if !deep {
 		values := query[name]
 		delete(query, name)
@@ -207,7 +207,7 @@ func (d *Document) CheckDelivery(header http.Header, body []byte) error {
 	documented := d.parameters(webhookOf(body))
 	for name := range header {
 		if strings.HasPrefix(name, "X-") &&
-			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
+			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), hasName(name)) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}
@@ -222,7 +222,7 @@ func (d *Document) parameters(operation string) map[string]string {
 	all := map[string]string{}
 	list, _ := d.value(operation + "/parameters").([]any)
 	for i := range list {
-		at := d.follow(fmt.Sprintf("%s/parameters/%d", operation, i))
+		at := d.resolve(fmt.Sprintf("%s/parameters/%d", operation, i))
 		name, _ := d.object(at)["name"].(string)
 		all[name] = at
 	}

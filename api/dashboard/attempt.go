@@ -15,8 +15,8 @@ var failureSentences = map[webhook.ErrorKind]string{
 	webhook.ErrorInternal:       "This was an error of ours, not your server's.",
 }
 
-// why returns the reason of a failed attempt as a sentence.
-func why(a webhook.Attempt) string {
+// failureReason returns the reason of a failed attempt as a sentence.
+func failureReason(a webhook.Attempt) string {
 	if a.ErrorKind == webhook.ErrorHTTP && a.StatusCode != 0 {
 		return "The status code was not 2xx."
 	}

@@ -16,7 +16,7 @@ func TestAttempt_EveryFailureHasWords(t *testing.T) {
 		webhook.ErrorDNS, webhook.ErrorConnect, webhook.ErrorTLS, webhook.ErrorTimeout, webhook.ErrorBlockedAddress,
 		webhook.ErrorHTTP, webhook.ErrorInternal,
 	} {
-		require.NotEmpty(t, why(webhook.Attempt{ErrorKind: kind}), kind)
+		require.NotEmpty(t, failureReason(webhook.Attempt{ErrorKind: kind}), kind)
 		require.NotEmpty(t, webhook.Attempt{Finished: true, ErrorKind: kind}.Outcome(), kind)
 	}
 	require.Len(t, failureSentences, 7)

@@ -67,7 +67,7 @@ func (s *server) changeBrand(v page.Visit) (page.Answer, error) {
 	wrong, isContact := errors.AsType[*people.ContactError](err)
 	switch {
 	case faster:
-		return s.brandAgain(v, change, http.StatusConflict, brandConflicts(change, conflict), conflict.Fields...)
+		return s.showBrandForm(v, change, http.StatusConflict, brandConflicts(change, conflict), conflict.Fields...)
 	case errors.Is(err, people.ErrColor):
 		return s.refuseBrand(v, change, "color", "The color "+err.Error()+".", "color")
 	case errors.Is(err, people.ErrLogo), errors.Is(err, people.ErrLogoLarge):
@@ -77,18 +77,18 @@ func (s *server) changeBrand(v page.Visit) (page.Answer, error) {
 	case err == nil && change.Empty():
 		return page.GoTo(v.Path("/settings"), page.NothingChanged)
 	}
-	return page.Done(err, v.Path("/settings"), brandChanged)
+	return page.GoToAfter(err, v.Path("/settings"), brandChanged)
 }
 
-// refuseBrand is brandAgain with a field's fault.
+// refuseBrand is showBrandForm with a field's fault.
 func (s *server) refuseBrand(
 	v page.Visit, typed people.BrandChange, field, fault string, stored ...string,
 ) (page.Answer, error) {
-	return s.brandAgain(v, typed, http.StatusUnprocessableEntity, map[string]string{field: fault}, stored...)
+	return s.showBrandForm(v, typed, http.StatusUnprocessableEntity, map[string]string{field: fault}, stored...)
 }
 
-// brandAgain shows the form again as it was typed. The fields in stored show the stored value.
-func (s *server) brandAgain(
+// showBrandForm shows the form again as it was typed. The fields in stored show the stored value.
+func (s *server) showBrandForm(
 	v page.Visit, typed people.BrandChange, status int, faults map[string]string, stored ...string,
 ) (page.Answer, error) {
 	p, err := s.settingsPage(v)
@@ -97,22 +97,22 @@ func (s *server) brandAgain(
 	}
 	p.Faults = faults
 	if status == http.StatusUnprocessableEntity && typed.Was != nil {
-		p.brandAsShown(*typed.Was)
+		p.restoreShownBrand(*typed.Was)
 	}
-	p.typedBrand(typed, stored)
+	p.showTypedBrand(typed, stored)
 	return page.Answer{Status: status, Page: "settings", Title: "Settings", Data: p}, nil
 }
 
-// brandAsShown is asShown for the form of the hosted page.
-func (p *settingsPage) brandAsShown(was people.Brand) {
+// restoreShownBrand is restoreShown for the form of the hosted page.
+func (p *settingsPage) restoreShownBrand(was people.Brand) {
 	p.StoredBrand.LogoVersion = was.LogoVersion
 	for _, b := range []*people.Brand{&p.Brand, &p.StoredBrand} {
 		b.Color, b.Contact, b.Receipts = was.Color, was.Contact, was.Receipts
 	}
 }
 
-// typedBrand puts what the person has changed into the page, but for the fields in stored.
-func (p *settingsPage) typedBrand(c people.BrandChange, stored []string) {
+// showTypedBrand puts what the person has changed into the page, but for the fields in stored.
+func (p *settingsPage) showTypedBrand(c people.BrandChange, stored []string) {
 	if c.Color != nil && !slices.Contains(stored, "color") {
 		p.Brand.Color = *c.Color
 	}

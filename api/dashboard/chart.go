@@ -51,8 +51,8 @@ const (
 	chartHeight = 100
 )
 
-// charted are the statuses of the stacked parts.
-var charted = []struct {
+// chartedStatuses are the statuses of the stacked parts.
+var chartedStatuses = []struct {
 	status checkout.Status
 	text   string
 }{{checkout.StatusCompleted, "completed"}, {checkout.StatusFailed, "failed"}, {checkout.StatusExpired, "expired"}}
@@ -62,14 +62,14 @@ func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 	c := newChart(id, title, layout, periods)
 	var highest int64
 	for _, p := range periods {
-		highest = max(highest, ended(p))
+		highest = max(highest, endedSessions(p))
 	}
 
 	top := roundUp(highest)
 	c.Top = strconv.FormatInt(top, 10)
 	for i, p := range periods {
 		below, words := int64(0), []string{}
-		for _, of := range charted {
+		for _, of := range chartedStatuses {
 			n := int64(p.Sessions[of.status])
 			c.Bars[i].Parts = appendPart(c.Bars[i].Parts, of.text, below, n, top)
 			below += n
@@ -79,7 +79,7 @@ func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 	}
 
 	all := 0
-	for _, of := range charted {
+	for _, of := range chartedStatuses {
 		l := legend{Class: of.text, Text: of.text}
 		for _, p := range periods {
 			l.Total += p.Sessions[of.status]
@@ -97,8 +97,8 @@ func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 	return c
 }
 
-func ended(p storage.Period) (n int64) {
-	for _, of := range charted {
+func endedSessions(p storage.Period) (n int64) {
+	for _, of := range chartedStatuses {
 		n += int64(p.Sessions[of.status])
 	}
 	return n

@@ -261,7 +261,7 @@ func routesOf(t *testing.T, method string) (all []route) {
 		}
 		methods, err := r.GetMethods()
 		if slices.Contains(methods, method) && !strings.Contains(path, "{page:") {
-			path = strings.TrimPrefix(path, page.Of)
+			path = strings.TrimPrefix(path, page.MerchantRoute)
 			path = strings.NewReplacer("{mode:test|live}", "test", "{id}", "x", "{token}", "x", "{file}", "x").Replace(path)
 			require.NotContains(t, path, "{")
 			all = append(all, route{method, path})

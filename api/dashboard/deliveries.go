@@ -40,9 +40,9 @@ func (r deliveryRow) Version() string {
 	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next)
 }
 
-// state returns the status of a delivery. For a pending one it also says what the delivery waits
+// deliveryState returns the status of a delivery. For a pending one it also says what the delivery waits
 // for.
-func state(d webhook.Delivery, last webhook.Attempt) string {
+func deliveryState(d webhook.Delivery, last webhook.Attempt) string {
 	switch {
 	case d.Status != webhook.DeliveryPending:
 		return string(d.Status)
@@ -61,8 +61,8 @@ func (p deliveriesPage) More() bool {
 	return cmp.Or(p.Form.Get("session"), p.Form.Get("event"), p.Form.Get("from"), p.Form.Get("to")) != ""
 }
 
-// waits are the words for pending deliveries, see state.
-var waits = map[string]storage.DeliveryWait{
+// deliveryWaits are the words for pending deliveries, see deliveryState.
+var deliveryWaits = map[string]storage.DeliveryWait{
 	"pending": storage.WaitUntried, "retrying": storage.WaitRetrying, "on_hold": storage.WaitHeld,
 }
 
@@ -92,8 +92,8 @@ func (s *server) listDeliveries(v page.Visit) (page.Answer, error) {
 			}
 		}
 		version := p.version()
-		if shows(v, version) {
-			return unchanged("deliveries", p)
+		if showsVersion(v, version) {
+			return answerUnchanged("deliveries", p)
 		}
 		p.Reload = p.Form.address(path, "version", version)
 	}
@@ -103,13 +103,13 @@ func (s *server) listDeliveries(v page.Visit) (page.Answer, error) {
 	return page.ShowForm(p.Fault, "deliveries", "Deliveries", p)
 }
 
-// shows reports whether an open page asks for its own update and shows version already.
-func shows(v page.Visit, version string) bool {
+// showsVersion reports whether an open page asks for its own update and shows version already.
+func showsVersion(v page.Visit, version string) bool {
 	return v.Header.Get("HX-Request") != "" && v.URL.Query().Get("version") == version
 }
 
-// unchanged answers an update request of a page that has not changed. htmx then changes nothing.
-func unchanged(name string, data any) (page.Answer, error) {
+// answerUnchanged answers an update request of a page that has not changed. htmx then changes nothing.
+func answerUnchanged(name string, data any) (page.Answer, error) {
 	return page.Answer{Status: http.StatusNoContent, Page: name, Data: data}, nil
 }
 
@@ -132,10 +132,10 @@ func (s *server) deliveries(v page.Visit) (l selection[deliveryRow]) {
 		notID("event", filter.EventID, checkout.PrefixEvent),
 		notID("session", filter.SessionID, checkout.PrefixSession),
 		f.days(&l.page),
-		unknown("status", f.Get("status"), deliveryStates),
-		unknown("event type", filter.EventType, webhook.EventTypes),
+		unknownChoice("status", f.Get("status"), deliveryStates),
+		unknownChoice("event type", filter.EventType, webhook.EventTypes),
 	)
-	if wait, ok := waits[f.Get("status")]; ok {
+	if wait, ok := deliveryWaits[f.Get("status")]; ok {
 		filter.Status, filter.Wait = webhook.DeliveryPending, wait
 	}
 	l.read = func(p pg.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) }
@@ -157,7 +157,7 @@ func (s *server) deliveryRows(v page.Visit, f storage.DeliveryFilter, page pg.Pa
 	}
 	rows := make([]deliveryRow, len(deliveries))
 	for i, d := range deliveries {
-		rows[i] = deliveryRow{d, last[d.ID], state(d, last[d.ID])}
+		rows[i] = deliveryRow{d, last[d.ID], deliveryState(d, last[d.ID])}
 	}
 	return rows, nil
 }

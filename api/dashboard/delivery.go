@@ -60,9 +60,9 @@ func (s *server) showDelivery(v page.Visit, d webhook.Delivery) (page.Answer, er
 	if n := len(d.Attempts); n > 0 {
 		p.Last = d.Attempts[n-1]
 	}
-	p.State = state(d, p.Last)
-	if shows(v, p.Version()) {
-		return unchanged("delivery", p)
+	p.State = deliveryState(d, p.Last)
+	if showsVersion(v, p.Version()) {
+		return answerUnchanged("delivery", p)
 	}
 	event, err := s.Store.Webhooks.Event(v.Context(), v.Owner().Ref(d.EventID))
 	if err != nil {
@@ -136,10 +136,10 @@ var (
 	)
 )
 
-// steer serves POST of an action on the delivery in the path.
-func steer(do action.Steering, notice string) func(page.Visit, webhook.Delivery) (page.Answer, error) {
+// steerDelivery serves POST of an action on the delivery in the path.
+func steerDelivery(do action.Steering, notice string) func(page.Visit, webhook.Delivery) (page.Answer, error) {
 	return func(v page.Visit, d webhook.Delivery) (page.Answer, error) {
 		_, err := do(v.Context(), d, v.By())
-		return page.Done(err, v.Path("/deliveries/"+d.ID), notice)
+		return page.GoToAfter(err, v.Path("/deliveries/"+d.ID), notice)
 	}
 }

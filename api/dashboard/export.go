@@ -16,8 +16,8 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// mayDownload returns the visitor of a download, or the error of login.Server.Visitor.
-func (s *server) mayDownload(r *http.Request) (page.Visit, error) {
+// downloadVisitor returns the visitor of a download, or the error of login.Server.Visitor.
+func (s *server) downloadVisitor(r *http.Request) (page.Visit, error) {
 	turn, err := s.entrance.Enter(r)
 	if err != nil {
 		return page.Visit{}, err
@@ -40,7 +40,7 @@ const downloadPatience = 10 * time.Second
 // download serves a file that takes longer than a page. Like the pages, members of every role may have it.
 func (s *server) download(h func(page.Visit, http.ResponseWriter) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		v, err := s.mayDownload(r)
+		v, err := s.downloadVisitor(r)
 		if errors.Is(err, login.ErrSignIn) {
 			login.AskToSignIn(w, r)
 			return nil

@@ -116,6 +116,6 @@ func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind fail
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := problemPage{problem: problems[kind]}
-		s.renderer.Open(w, r, kind.Status(), "problem", a.Title, a)
+		s.renderer.RenderSignedOut(w, r, kind.Status(), "problem", a.Title, a)
 	})
 }

@@ -50,8 +50,8 @@ func (f listForm) days(p *pg.Page) (fault string) {
 	return ""
 }
 
-// unknown returns the fault of a filter with a value that its list does not have, "" for none.
-func unknown[T ~string](name string, value T, list []T) (fault string) {
+// unknownChoice returns the fault of a filter with a value that its list does not have, "" for none.
+func unknownChoice[T ~string](name string, value T, list []T) (fault string) {
 	if value == "" || slices.Contains(list, value) {
 		return ""
 	}

@@ -216,7 +216,7 @@ func (s *server) showRoot(v page.Visit) (page.Answer, error) {
 // showFormer serves addresses of before, which named no merchant, and leads to the page of the merchant whose page was
 // shown last. It is not found when it would lead elsewhere.
 func showFormer(v page.Visit) (page.Answer, error) {
-	if !page.Local(v.URL.Path) {
+	if !page.IsLocal(v.URL.Path) {
 		return page.Answer{}, failure.NotFound
 	}
 	path := v.Path(strings.TrimPrefix(v.URL.Path, "/"+string(v.Mode)))

@@ -90,7 +90,7 @@ func (s *server) createKey(v page.Visit) (page.Answer, error) {
 		return s.keysPage(v, keysPage{Fault: fault, Form: form})
 	}
 	if v.Mode.Live() {
-		unconfirmed, err := s.login.Unconfirmed(v, login.ConfirmPage{
+		unconfirmed, err := s.login.RequireProof(v, login.ConfirmPage{
 			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + k.Scopes.Words() + ".",
 			Button: "Create the live key", Back: v.Path("/keys"), Grave: true,
 		})
@@ -100,7 +100,7 @@ func (s *server) createKey(v page.Visit) (page.Answer, error) {
 	}
 	secret := merchant.NewAPIKey(k.Mode)
 	secretPage := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return page.Made(s.Store.Secrets, v, k.ID, secret, secretPage, func() error {
+	return page.CreateOnce(s.Store.Secrets, v, k.ID, secret, secretPage, func() error {
 		return action.CreateKey(v.Context(), s.Store.Merchants, k, secret, v.By())
 	})
 }
@@ -150,7 +150,7 @@ var keyRevoked = page.Notice("key_revoked", "The key is revoked. It is refused f
 // revokeKey serves POST …/keys/{id}/revoke.
 func (s *server) revokeKey(v page.Visit) (page.Answer, error) {
 	err := action.RevokeKey(v.Context(), s.Store.Merchants, v.Owner().Ref(v.ID()), v.By())
-	return page.Done(err, v.Path("/keys"), keyRevoked)
+	return page.GoToAfter(err, v.Path("/keys"), keyRevoked)
 }
 
 // groupKeys groups a mode's keys by label. keys are newest first, and stay so in a group.
@@ -246,9 +246,9 @@ func (s *server) showKeySecret(v page.Visit) (page.Answer, error) {
 	if err != nil {
 		return page.Answer{}, err
 	}
-	secret, err := s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(k.ID))
+	secret, err := s.Store.Secrets.TakeReveal(v.Context(), v.OneTimeSecret(k.ID))
 	if err != nil {
-		return page.Gone(err, v.Path("/keys"))
+		return page.ExplainMissingSecret(err, v.Path("/keys"))
 	}
 	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: merchant.ScopeFull}})
 }

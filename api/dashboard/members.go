@@ -48,13 +48,13 @@ func (s *server) inviteMember(v page.Visit) (page.Answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
 	}
-	unconfirmed, err := s.unconfirmedRole(
+	unconfirmed, err := s.confirmRole(
 		v, role.May(merchant.RoleDeveloper), email+" will be invited as "+roleWords[role]+".")
 	if unconfirmed != nil || err != nil {
 		return page.OrNone(unconfirmed), err
 	}
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
-	got, err := sent(s, v, m.ID, func() error {
+	got, err := inviteOnce(s, v, m.ID, func() error {
 		return s.Store.People.InviteMember(v.Context(), m, v.AuditBoth("member.invited", m.ID, email+" as "+string(role)))
 	})
 	if errors.Is(err, merchant.ErrEmailInUse) {
@@ -67,9 +67,10 @@ func (s *server) inviteMember(v page.Visit) (page.Answer, error) {
 	return got, err
 }
 
-// sent invites a member once, even when the browser sends the form twice. There is no secret to show.
-func sent(s *server, v page.Visit, memberID string, invite func() error) (page.Answer, error) {
-	got, err := page.Made(s.Store.Secrets, v, memberID, "", func(string) string { return v.Path("/members") }, invite)
+// inviteOnce invites a member once, even when the browser sends the form twice. There is no secret to show.
+func inviteOnce(s *server, v page.Visit, memberID string, invite func() error) (page.Answer, error) {
+	list := func(string) string { return v.Path("/members") }
+	got, err := page.CreateOnce(s.Store.Secrets, v, memberID, "", list, invite)
 	got.Notice = invitationSent
 	return got, err
 }
@@ -79,15 +80,15 @@ var roleWords = map[merchant.Role]string{
 	merchant.RoleOwner: "an owner", merchant.RoleDeveloper: "a developer", merchant.RoleViewer: "a viewer",
 }
 
-// unconfirmedRole asks for the password before a person becomes an owner or a developer, or an owner stops being one:
+// confirmRole asks for the password before a person becomes an owner or a developer, or an owner stops being one:
 // what such people do alone needs a proof too, and a new one proves it with a password that a thief of the cookie has
 // chosen. concerned says that the change is such a one. The answer is nil when it is not, or when the password was
 // right.
-func (s *server) unconfirmedRole(v page.Visit, concerned bool, what string) (*page.Answer, error) {
+func (s *server) confirmRole(v page.Visit, concerned bool, what string) (*page.Answer, error) {
 	if !concerned {
 		return nil, nil
 	}
-	return s.login.Unconfirmed(v, login.ConfirmPage{
+	return s.login.RequireProof(v, login.ConfirmPage{
 		Text:   what + " Owners change payout addresses and people, and developers make live keys.",
 		Button: "Confirm", Back: v.Path("/members"),
 		Grave: true,
@@ -103,12 +104,12 @@ func (s *server) renewInvitation(v page.Visit) (page.Answer, error) {
 	if err != nil {
 		return page.Answer{}, err
 	}
-	unconfirmed, err := s.unconfirmedRole(v, m.Role.May(merchant.RoleDeveloper),
+	unconfirmed, err := s.confirmRole(v, m.Role.May(merchant.RoleDeveloper),
 		"Another link lets "+m.Email+" sign in as "+roleWords[m.Role]+".")
 	if unconfirmed != nil || err != nil {
 		return page.OrNone(unconfirmed), err
 	}
-	return sent(s, v, m.ID, func() error {
+	return inviteOnce(s, v, m.ID, func() error {
 		return s.Store.People.RenewInvitation(v.Context(), m,
 			v.AuditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"))
 	})
@@ -132,14 +133,14 @@ func (s *server) changeRole(v page.Visit) (page.Answer, error) {
 	if m.Role == role {
 		return page.GoTo(v.Path("/members"), page.NothingChanged)
 	}
-	unconfirmed, err := s.unconfirmedRole(v, m.Role == merchant.RoleOwner || role.May(merchant.RoleDeveloper),
+	unconfirmed, err := s.confirmRole(v, m.Role == merchant.RoleOwner || role.May(merchant.RoleDeveloper),
 		fmt.Sprintf("%s, now %s, becomes %s.", m.Email, m.Role, role))
 	if unconfirmed != nil || err != nil {
 		return page.OrNone(unconfirmed), err
 	}
 	err = s.Store.People.SetRole(v.Context(), v.MerchantID(), m.ID, role,
 		v.AuditBoth("member.role_changed", m.ID, fmt.Sprintf("%s: %s → %s", m.Email, m.Role, role)))
-	return s.memberChanged(v, err, roleChanged)
+	return s.answerMemberChange(v, err, roleChanged)
 }
 
 // removeMember serves POST …/members/{id}/remove.
@@ -148,7 +149,7 @@ func (s *server) removeMember(v page.Visit) (page.Answer, error) {
 	if err != nil {
 		return page.Answer{}, err
 	}
-	unconfirmed, err := s.unconfirmedRole(
+	unconfirmed, err := s.confirmRole(
 		v, m.Role == merchant.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
 	)
 	if unconfirmed != nil || err != nil {
@@ -158,12 +159,12 @@ func (s *server) removeMember(v page.Visit) (page.Answer, error) {
 		v.Context(), v.MerchantID(), m.ID,
 		v.AuditBoth("member.removed", m.ID, m.Email+", "+string(m.Role)),
 	)
-	return s.memberChanged(v, err, memberRemoved)
+	return s.answerMemberChange(v, err, memberRemoved)
 }
 
-func (s *server) memberChanged(v page.Visit, err error, notice string) (page.Answer, error) {
+func (s *server) answerMemberChange(v page.Visit, err error, notice string) (page.Answer, error) {
 	if errors.Is(err, merchant.ErrLastOwner) {
 		return s.membersPage(v, membersPage{Fault: "At least one owner must remain."})
 	}
-	return page.Done(err, v.Path("/members"), notice)
+	return page.GoToAfter(err, v.Path("/members"), notice)
 }

@@ -40,8 +40,8 @@ func (s *server) payouts(v page.Visit) (l selection[checkout.Payout], filter sto
 	filter = storage.PayoutFilter{
 		Status: checkout.PayoutStatus(l.form.Get("status")), Currency: money.PayoutCurrency(l.form.Get("currency")),
 	}
-	l.fault = cmp.Or(unknown("status", filter.Status, checkout.PayoutStatuses),
-		unknown("payout currency", filter.Currency, money.PayoutCurrencies), l.form.days(&l.page))
+	l.fault = cmp.Or(unknownChoice("status", filter.Status, checkout.PayoutStatuses),
+		unknownChoice("payout currency", filter.Currency, money.PayoutCurrencies), l.form.days(&l.page))
 	l.read = func(p pg.Page) ([]checkout.Payout, error) {
 		return s.Store.Payouts.Payouts(v.Context(), v.Owner(), filter, p)
 	}
@@ -160,5 +160,5 @@ func (s *server) retryPayout(v page.Visit, session checkout.Session) (page.Answe
 	case errors.Is(err, checkout.ErrPaymentRefunded):
 		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
 	}
-	return page.Done(err, v.Path("/sessions/"+session.ID), payoutRetried)
+	return page.GoToAfter(err, v.Path("/sessions/"+session.ID), payoutRetried)
 }

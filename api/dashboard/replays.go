@@ -131,7 +131,7 @@ func (s *server) startReplay(v page.Visit, e webhook.Endpoint) (page.Answer, err
 		return s.replaysPage(v, p)
 	}
 	r, err := s.actions.StartReplay(v.Context(), r, v.By())
-	return page.Done(err, v.Path("/replays/"+r.ID), replayStarted)
+	return page.GoToAfter(err, v.Path("/replays/"+r.ID), replayStarted)
 }
 
 // replayPage shows the progress of a bulk replay.
@@ -176,5 +176,5 @@ func (s *server) cancelReplay(v page.Visit, r webhook.Replay) (page.Answer, erro
 		return page.GoTo(v.Path("/replays/"+r.ID), replayEnded)
 	}
 	_, err := s.actions.CancelReplay(v.Context(), r, v.By())
-	return page.Done(err, v.Path("/replays/"+r.ID), replayCanceled)
+	return page.GoToAfter(err, v.Path("/replays/"+r.ID), replayCanceled)
 }

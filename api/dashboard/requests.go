@@ -35,8 +35,8 @@ var requestMethods = []string{http.MethodGet, http.MethodPost, http.MethodPatch,
 
 // requestFault sets the times of a page. It returns the fault of the form, "" for none.
 func requestFault(f listForm, p *pg.Page) string {
-	fault := cmp.Or(unknown("status", f.Get("status"), slices.Sorted(maps.Keys(requestClasses))),
-		unknown("method", f.Get("method"), requestMethods), f.days(p))
+	fault := cmp.Or(unknownChoice("status", f.Get("status"), slices.Sorted(maps.Keys(requestClasses))),
+		unknownChoice("method", f.Get("method"), requestMethods), f.days(p))
 	if key := f.Get("key"); fault == "" && key != "" && !checkout.IsID(checkout.PrefixAPIKey, key) {
 		fault = "This is not the id of an API key. Choose one from the list."
 	}

@@ -66,48 +66,50 @@ func newServer(cfg Config) *server {
 	return s
 }
 
-// routes adds the routes of all pages. Pages of a merchant are below page.InMode. Each route names the role that it
+// routes adds the routes of all pages. Pages of a merchant are below page.ModeRoute. Each route names the role that it
 // needs.
 func (s *server) routes() {
 	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(files.Serve, s.fail))).
 		Methods(http.MethodGet)
 	s.login.Routes(s.open)
 
-	s.get("/", merchant.RoleViewer, s.showRoot)
-	s.get(page.Of+"/", merchant.RoleViewer, s.showRoot)
-	for _, former := range []string{"/{mode:test|live}/{page:.*}", "/account", "/account/{page:.*}"} {
-		s.get(former, merchant.RoleViewer, showFormer)
+	for _, root := range []string{"/", page.MerchantRoute + "/"} {
+		s.open(http.MethodGet, root, s.login.SignedIn(merchant.RoleViewer, s.showRoot))
 	}
-	s.get(page.InMode+"/", merchant.RoleViewer, s.showHome)
-	s.get(page.InMode+"/settings", merchant.RoleViewer, s.showSettings)
-	s.post(page.InMode+"/settings", merchant.RoleOwner, s.changeSettings)
-	s.post(page.InMode+pathOfBrand, merchant.RoleOwner, s.changeBrand)
-	s.get(page.InMode+"/settings/payout", merchant.RoleOwner, s.showAddresses)
-	s.post(page.InMode+"/settings/payout", merchant.RoleOwner, s.changeAddresses)
-	s.post(page.InMode+"/settings/payout/stop", merchant.RoleOwner, s.stopAddressChange)
+	for _, former := range []string{"/{mode:test|live}/{page:.*}", "/account", "/account/{page:.*}"} {
+		s.open(http.MethodGet, former, s.login.SignedIn(merchant.RoleViewer, showFormer))
+	}
+	s.get("/", merchant.RoleViewer, s.showHome)
+	s.get("/settings", merchant.RoleViewer, s.showSettings)
+	s.post("/settings", merchant.RoleOwner, s.changeSettings)
+	s.post(pathOfBrand, merchant.RoleOwner, s.changeBrand)
+	s.get("/settings/payout", merchant.RoleOwner, s.showAddresses)
+	s.post("/settings/payout", merchant.RoleOwner, s.changeAddresses)
+	s.post("/settings/payout/stop", merchant.RoleOwner, s.stopAddressChange)
 
-	s.get(page.InMode+"/members", merchant.RoleViewer, s.listMembers)
-	s.post(page.InMode+"/members", merchant.RoleOwner, s.inviteMember)
-	s.post(page.InMode+"/members/{id}/invitation", merchant.RoleOwner, s.renewInvitation)
-	s.post(page.InMode+"/members/{id}/role", merchant.RoleOwner, s.changeRole)
-	s.post(page.InMode+"/members/{id}/remove", merchant.RoleOwner, s.removeMember)
-	s.get(page.InMode+"/audit", merchant.RoleViewer, s.listAudit)
-	s.handle(http.MethodGet, page.InMode+"/audit.csv", s.download(s.exportAudit))
+	s.get("/members", merchant.RoleViewer, s.listMembers)
+	s.post("/members", merchant.RoleOwner, s.inviteMember)
+	s.post("/members/{id}/invitation", merchant.RoleOwner, s.renewInvitation)
+	s.post("/members/{id}/role", merchant.RoleOwner, s.changeRole)
+	s.post("/members/{id}/remove", merchant.RoleOwner, s.removeMember)
+	s.get("/audit", merchant.RoleViewer, s.listAudit)
+	s.handle(http.MethodGet, page.ModeRoute+"/audit.csv", s.download(s.exportAudit))
 
-	s.get(page.InMode+"/sessions", merchant.RoleViewer, s.listSessions)
-	s.get(page.InMode+"/sessions/{id}", merchant.RoleViewer, s.showSession)
-	s.post(page.InMode+"/sessions/{id}/expire", merchant.RoleDeveloper, on(s.Store.Sessions.Session, s.expireSession))
-	s.post(page.InMode+"/sessions/{id}/retry_payout", merchant.RoleOwner, on(s.Store.Sessions.Session, s.retryPayout))
-	s.get(page.InMode+"/payouts", merchant.RoleViewer, s.listPayouts)
-	s.handle(http.MethodGet, page.InMode+"/sessions.csv", s.download(s.exportSessions))
-	s.handle(http.MethodGet, page.InMode+"/payouts.csv", s.download(s.exportPayouts))
-	s.handle(http.MethodGet, page.InMode+"/deliveries.csv", s.download(s.exportDeliveries))
-	s.get(page.InMode+"/requests", merchant.RoleViewer, s.listRequests)
-	s.get(page.InMode+"/keys", merchant.RoleViewer, s.listKeys)
-	s.post(page.InMode+"/keys", merchant.RoleDeveloper, s.createKey)
-	s.post(page.InMode+"/keys/{id}/revoke", merchant.RoleDeveloper, s.revokeKey)
+	s.get("/sessions", merchant.RoleViewer, s.listSessions)
+	s.get("/sessions/{id}", merchant.RoleViewer, s.showSession)
+	session := s.Store.Sessions.Session
+	s.post("/sessions/{id}/expire", merchant.RoleDeveloper, withObject(session, s.expireSession))
+	s.post("/sessions/{id}/retry_payout", merchant.RoleOwner, withObject(session, s.retryPayout))
+	s.get("/payouts", merchant.RoleViewer, s.listPayouts)
+	s.handle(http.MethodGet, page.ModeRoute+"/sessions.csv", s.download(s.exportSessions))
+	s.handle(http.MethodGet, page.ModeRoute+"/payouts.csv", s.download(s.exportPayouts))
+	s.handle(http.MethodGet, page.ModeRoute+"/deliveries.csv", s.download(s.exportDeliveries))
+	s.get("/requests", merchant.RoleViewer, s.listRequests)
+	s.get("/keys", merchant.RoleViewer, s.listKeys)
+	s.post("/keys", merchant.RoleDeveloper, s.createKey)
+	s.post("/keys/{id}/revoke", merchant.RoleDeveloper, s.revokeKey)
 
-	s.get(page.InMode+"/keys/{id}/secret", merchant.RoleDeveloper, s.showKeySecret)
+	s.get("/keys/{id}/secret", merchant.RoleDeveloper, s.showKeySecret)
 
 	s.webhookRoutes()
 
@@ -119,34 +121,35 @@ func (s *server) routes() {
 // route that fits, so names come before ids.
 func (s *server) webhookRoutes() {
 	const looks, handles = merchant.RoleViewer, merchant.RoleDeveloper
-	s.get(page.InMode+"/webhooks", looks, s.listWebhooks)
-	s.post(page.InMode+"/webhooks", handles, s.createWebhook)
-	s.get(page.InMode+"/webhooks/new", handles, s.newWebhook)
-	s.get(page.InMode+"/webhooks/{id}", looks, on(s.Store.Webhooks.Endpoint, s.showWebhook))
-	s.post(page.InMode+"/webhooks/{id}", handles, on(s.Store.Webhooks.Endpoint, s.changeWebhook))
-	s.get(page.InMode+"/webhooks/{id}/secret", handles, on(s.Store.Webhooks.Endpoint, s.showWebhookSecret))
-	s.get(page.InMode+"/webhooks/{id}/edit", handles, on(s.Store.Webhooks.Endpoint, s.editWebhook))
+	endpoint, delivery, replay := s.Store.Webhooks.Endpoint, s.Store.Webhooks.Delivery, s.Store.Webhooks.Replay
+	s.get("/webhooks", looks, s.listWebhooks)
+	s.post("/webhooks", handles, s.createWebhook)
+	s.get("/webhooks/new", handles, s.newWebhook)
+	s.get("/webhooks/{id}", looks, withObject(endpoint, s.showWebhook))
+	s.post("/webhooks/{id}", handles, withObject(endpoint, s.changeWebhook))
+	s.get("/webhooks/{id}/secret", handles, withObject(endpoint, s.showWebhookSecret))
+	s.get("/webhooks/{id}/edit", handles, withObject(endpoint, s.editWebhook))
 	hold := s.setWebhookStatus(webhook.EndpointDisabled, webhookHeld)
 	resume := s.setWebhookStatus(webhook.EndpointEnabled, webhookResumed)
-	s.post(page.InMode+"/webhooks/{id}/hold", handles, on(s.Store.Webhooks.Endpoint, hold))
-	s.post(page.InMode+"/webhooks/{id}/resume", handles, on(s.Store.Webhooks.Endpoint, resume))
-	s.post(page.InMode+"/webhooks/{id}/test", handles, on(s.Store.Webhooks.Endpoint, s.sendTestEvent))
-	s.post(page.InMode+"/webhooks/{id}/rotate", handles, on(s.Store.Webhooks.Endpoint, s.rotateSecret))
-	s.get(page.InMode+"/webhooks/{id}/delete", handles, on(s.Store.Webhooks.Endpoint, s.askToDelete))
-	s.post(page.InMode+"/webhooks/{id}/delete", handles, on(s.Store.Webhooks.Endpoint, s.deleteWebhook))
-	s.get(page.InMode+"/webhooks/{id}/replay", looks, on(s.Store.Webhooks.Endpoint, s.showReplays))
-	s.post(page.InMode+"/webhooks/{id}/replay", handles, on(s.Store.Webhooks.Endpoint, s.startReplay))
+	s.post("/webhooks/{id}/hold", handles, withObject(endpoint, hold))
+	s.post("/webhooks/{id}/resume", handles, withObject(endpoint, resume))
+	s.post("/webhooks/{id}/test", handles, withObject(endpoint, s.sendTestEvent))
+	s.post("/webhooks/{id}/rotate", handles, withObject(endpoint, s.rotateSecret))
+	s.get("/webhooks/{id}/delete", handles, withObject(endpoint, s.askToDelete))
+	s.post("/webhooks/{id}/delete", handles, withObject(endpoint, s.deleteWebhook))
+	s.get("/webhooks/{id}/replay", looks, withObject(endpoint, s.showReplays))
+	s.post("/webhooks/{id}/replay", handles, withObject(endpoint, s.startReplay))
 
-	s.get(page.InMode+"/replays", looks, func(v page.Visit) (page.Answer, error) {
+	s.get("/replays", looks, func(v page.Visit) (page.Answer, error) {
 		return page.GoTo(v.Path("/webhooks"), "")
 	})
-	s.get(page.InMode+"/replays/{id}", looks, on(s.Store.Webhooks.Replay, s.showReplay))
-	s.post(page.InMode+"/replays/{id}/cancel", handles, on(s.Store.Webhooks.Replay, s.cancelReplay))
+	s.get("/replays/{id}", looks, withObject(replay, s.showReplay))
+	s.post("/replays/{id}/cancel", handles, withObject(replay, s.cancelReplay))
 
-	s.get(page.InMode+"/deliveries", looks, s.listDeliveries)
-	s.get(page.InMode+"/deliveries/{id}", looks, on(s.Store.Webhooks.Delivery, s.showDelivery))
+	s.get("/deliveries", looks, s.listDeliveries)
+	s.get("/deliveries/{id}", looks, withObject(delivery, s.showDelivery))
 	onDelivery := func(name string, do action.Steering, notice string) {
-		s.post(page.InMode+"/deliveries/{id}/"+name, handles, on(s.Store.Webhooks.Delivery, steer(do, notice)))
+		s.post("/deliveries/{id}/"+name, handles, withObject(delivery, steerDelivery(do, notice)))
 	}
 	onDelivery("retry", s.actions.RetryDelivery, deliveryRetried)
 	onDelivery("hold", s.actions.HoldDelivery, deliveryHeld)
@@ -154,8 +157,8 @@ func (s *server) webhookRoutes() {
 	onDelivery("replay", s.actions.ReplayDelivery, deliveryReplayed)
 }
 
-// on returns a handler for the visitor's object that the path names.
-func on[T any](
+// withObject returns a handler for the visitor's object that the path names.
+func withObject[T any](
 	read func(context.Context, checkout.Ref) (T, error), h func(page.Visit, T) (page.Answer, error),
 ) page.Handler {
 	return func(v page.Visit) (page.Answer, error) {
@@ -189,12 +192,13 @@ func (s *server) handle(method, path string, h web.Handler) {
 	s.router.Handle(path, web.Route(serverName, path, web.Serve(h, s.fail))).Methods(methods...)
 }
 
+// get adds a page of a merchant in a mode. path is below page.ModeRoute.
 func (s *server) get(path string, needs merchant.Role, h page.Handler) {
-	s.open(http.MethodGet, path, s.login.SignedIn(needs, h))
+	s.open(http.MethodGet, page.ModeRoute+path, s.login.SignedIn(needs, h))
 }
 
 func (s *server) post(path string, needs merchant.Role, h page.Handler) {
-	s.open(http.MethodPost, path, s.login.SignedIn(needs, h))
+	s.open(http.MethodPost, page.ModeRoute+path, s.login.SignedIn(needs, h))
 }
 
 func notFound(http.ResponseWriter, *http.Request) error { return failure.NotFound }

@@ -82,7 +82,7 @@ func (s *server) expireSession(v page.Visit, before checkout.Session) (page.Answ
 	case errors.Is(err, checkout.ErrNotPending):
 		return s.sessionPage(v, "The session has already ended, so it cannot expire.")
 	}
-	return page.Done(err, v.Path("/sessions/"+before.ID), sessionExpired)
+	return page.GoToAfter(err, v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
 // refreshOften is for pages on which something may change at any moment.
@@ -123,7 +123,7 @@ func (p sessionPage) moments() []moment {
 		at, _ := time.Parse(time.RFC3339, m.At) // FormatTime wrote it
 		entry := moment{At: at, Status: string(m.Status), Text: momentTexts[m.Status]}
 		if m.Reason != nil {
-			entry.Reason = reason(*m.Reason)
+			entry.Reason = failureText(*m.Reason)
 		}
 		all = append(all, entry)
 	}
@@ -145,8 +145,8 @@ var failureTexts = map[checkout.FailureCode]string{
 	checkout.FailureProcessingError:   "The card network could not process it",
 }
 
-// reason returns the failure of a payment or a payout in words.
-func reason(code string) string {
+// failureText returns the failure of a payment or a payout in words.
+func failureText(code string) string {
 	if text := failureTexts[checkout.FailureCode(code)]; text != "" {
 		return text
 	}
@@ -157,7 +157,7 @@ func reason(code string) string {
 }
 
 // Failure returns the reason of a failed payment in words.
-func (sessionPage) Failure(t checkout.Transaction) string { return reason(string(t.Failure)) }
+func (sessionPage) Failure(t checkout.Transaction) string { return failureText(string(t.Failure)) }
 
 // State returns the state of a delivery in the word of the log.
 func (sessionPage) State(d webhook.Delivery) string {
@@ -165,7 +165,7 @@ func (sessionPage) State(d webhook.Delivery) string {
 	if n := len(d.Attempts); n > 0 {
 		last = d.Attempts[n-1]
 	}
-	return state(d, last)
+	return deliveryState(d, last)
 }
 
 // Waiting reports whether the session can still be paid or expire.

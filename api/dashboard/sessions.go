@@ -70,8 +70,8 @@ func (s *server) sessions(v page.Visit) (l selection[checkout.Session]) {
 		Status: checkout.Status(l.form.Get("status")), Currency: money.Currency(l.form.Get("currency")),
 		Search: l.form.Get("search"),
 	}
-	l.fault = cmp.Or(unknown("status", filter.Status, checkout.Statuses),
-		unknown("currency", filter.Currency, money.Currencies), l.form.days(&l.page))
+	l.fault = cmp.Or(unknownChoice("status", filter.Status, checkout.Statuses),
+		unknownChoice("currency", filter.Currency, money.Currencies), l.form.days(&l.page))
 	l.read = func(p pg.Page) ([]checkout.Session, error) {
 		return s.Store.Sessions.Sessions(v.Context(), v.Owner(), filter, p)
 	}

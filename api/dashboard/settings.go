@@ -127,8 +127,8 @@ func (s *server) changeSettings(v page.Visit) (page.Answer, error) {
 	c := storage.MerchantChange{MerchantID: v.MerchantID(), Mode: v.Mode}
 	s.readSettings(v, &c, p.Faults)
 	if len(p.Faults) > 0 {
-		p.asShown(c.Was)
-		p.typed(c, nil)
+		p.restoreShown(c.Was)
+		p.showTyped(c, nil)
 		return page.Refuse("settings", "Settings", p)
 	}
 
@@ -142,7 +142,7 @@ func (s *server) changeSettings(v page.Visit) (page.Answer, error) {
 		return page.Answer{}, err
 	}
 
-	p.typed(c, conflict.Fields)
+	p.showTyped(c, conflict.Fields)
 	for _, field := range conflict.Fields {
 		p.Faults[field] = conflictFault(v.PostFormValue(field))
 	}
@@ -183,17 +183,17 @@ func (s *server) readSettings(v page.Visit, c *storage.MerchantChange, faults ma
 	}
 }
 
-// asShown puts the values into the page that the form had when it was shown. The form compares what is sent next with
-// them, so another person's change meanwhile is still found.
-func (p *settingsPage) asShown(was *merchant.Merchant) {
+// restoreShown puts the values into the page that the form had when it was shown. The form compares what is sent next
+// with them, so another person's change meanwhile is still found.
+func (p *settingsPage) restoreShown(was *merchant.Merchant) {
 	for _, m := range []*merchant.Merchant{&p.Merchant, &p.Stored} {
 		m.Name, m.PaymentAttempts, m.OrderIDGuard = was.Name, was.PaymentAttempts, was.OrderIDGuard
 	}
 }
 
-// typed puts the typed values into the page. Fields in conflicts keep the stored value, because
+// showTyped puts the typed values into the page. Fields in conflicts keep the stored value, because
 // another person has changed them first.
-func (p *settingsPage) typed(c storage.MerchantChange, conflicts []string) {
+func (p *settingsPage) showTyped(c storage.MerchantChange, conflicts []string) {
 	if c.Name != nil && !slices.Contains(conflicts, "name") {
 		p.Merchant.Name = *c.Name
 	}
@@ -227,7 +227,7 @@ func (s *server) changeAddresses(v page.Visit) (page.Answer, error) {
 		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[money.PayoutCurrency]string{}, Delay: p.Delay,
 	}
 
-	faulty, conflict := s.typedAddresses(v, &p, &c)
+	faulty, conflict := s.readAddresses(v, &p, &c)
 	switch {
 	case conflict:
 		return page.Answer{Status: http.StatusConflict, Page: "settings", Title: "Settings", Data: p}, nil
@@ -237,7 +237,7 @@ func (s *server) changeAddresses(v page.Visit) (page.Answer, error) {
 		return page.GoTo(v.Path("/settings"), page.NothingChanged)
 	}
 	if v.Mode.Live() {
-		if unconfirmed, err := s.login.WithoutFactor(v, v.Path("/settings")); unconfirmed != nil || err != nil {
+		if unconfirmed, err := s.login.RequireSecondFactor(v, v.Path("/settings")); unconfirmed != nil || err != nil {
 			return page.OrNone(unconfirmed), err
 		}
 	}
@@ -245,10 +245,10 @@ func (s *server) changeAddresses(v page.Visit) (page.Answer, error) {
 	case v.Method == http.MethodGet:
 		return page.Show("payout_addresses", "Change payout addresses", p)
 	case !v.PostForm.Has("password"):
-		return s.login.Ask(v, v.Path("/settings/payout"), login.ConfirmPage{})
+		return s.login.AskForProof(v, v.Path("/settings/payout"), login.ConfirmPage{})
 	}
 
-	fault, err := s.login.Confirmed(v)
+	fault, err := s.login.CheckProof(v)
 	if err != nil {
 		return page.Answer{}, err
 	}
@@ -265,9 +265,9 @@ func (s *server) changeAddresses(v page.Visit) (page.Answer, error) {
 	return got, err
 }
 
-// typedAddresses puts the addresses of the form into p, and those that the person has changed into c. conflict reports
+// readAddresses puts the addresses of the form into p, and those that the person has changed into c. conflict reports
 // that someone else has changed one of them meanwhile.
-func (s *server) typedAddresses(v page.Visit, p *settingsPage, c *storage.MerchantChange) (faulty, conflict bool) {
+func (s *server) readAddresses(v page.Visit, p *settingsPage, c *storage.MerchantChange) (faulty, conflict bool) {
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
 		stored := f.Before
@@ -281,7 +281,7 @@ func (s *server) typedAddresses(v page.Visit, p *settingsPage, c *storage.Mercha
 			c.Addresses,
 			merchant.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
 		)
-		switch err := s.checkTyped(v.Mode, f); {
+		switch err := s.checkAddress(v.Mode, f); {
 		case stored != f.Before && stored != f.Address:
 			f.Fault, conflict = conflictFault(f.Address), true
 			f.Address, f.Before = stored, stored
@@ -294,7 +294,7 @@ func (s *server) typedAddresses(v page.Visit, p *settingsPage, c *storage.Mercha
 
 // showAddresses serves GET …/settings/payout, which shows the changes of a form that was sent without a password.
 func (s *server) showAddresses(v page.Visit) (page.Answer, error) {
-	asked, ok, err := s.login.Asked(v)
+	asked, ok, err := s.login.ReadConfirmation(v)
 	if err != nil {
 		return page.Answer{}, err
 	}
@@ -305,7 +305,7 @@ func (s *server) showAddresses(v page.Visit) (page.Answer, error) {
 	return s.changeAddresses(v)
 }
 
-func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {
+func (s *server) checkAddress(mode checkout.Mode, f *addressField) error {
 	if f.Address == "" {
 		return nil
 	}
@@ -344,5 +344,5 @@ func (s *server) stopAddressChange(v page.Visit) (page.Answer, error) {
 	if errors.Is(err, checkout.ErrNotFound) {
 		return page.GoTo(v.Path("/settings"), addressNotThere)
 	}
-	return page.Done(err, v.Path("/settings"), addressStopped)
+	return page.GoToAfter(err, v.Path("/settings"), addressStopped)
 }

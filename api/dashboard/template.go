@@ -70,11 +70,11 @@ var functions = template.FuncMap{
 		}
 	},
 
-	"why":      why,
+	"why":      failureReason,
 	"result":   webhook.Attempt.Outcome,
 	"duration": showDuration,
-	"took":     took,
-	"lasts":    lasts,
+	"took":     showElapsed,
+	"lasts":    showEstimate,
 	"means":    webhook.EventType.Words,
 	"events":   func() []webhook.EventType { return webhook.EventTypes },
 	"statuses": func() []string { return deliveryStates },

@@ -105,7 +105,7 @@ func (s *server) changeWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, e
 	if conflict, ok := errors.AsType[*pg.ChangedError](err); ok {
 		return s.webhookConflict(v, f, conflict)
 	}
-	return page.Done(err, v.Path("/webhooks/"+e.ID), webhookChanged)
+	return page.GoToAfter(err, v.Path("/webhooks/"+e.ID), webhookChanged)
 }
 
 // change returns the person's changes in the form. Fields that the person has not changed stay as
@@ -115,7 +115,7 @@ func (f webhookForm) change() storage.EndpointChange {
 	if f.URL != before.URL {
 		c.URL = &f.URL
 	}
-	if !slices.Equal(f.Events, eventsOf(texts(before.Events))) {
+	if !slices.Equal(f.Events, eventsOf(typeNames(before.Events))) {
 		c.Events = f.Events
 	}
 	if f.Description != before.Description {
@@ -145,7 +145,7 @@ func eventTypes(texts []string) (all []webhook.EventType) {
 	return all
 }
 
-func texts(types []webhook.EventType) (all []string) {
+func typeNames(types []webhook.EventType) (all []string) {
 	for _, typ := range types {
 		all = append(all, string(typ))
 	}
@@ -184,7 +184,7 @@ func (s *server) webhookConflict(v page.Visit, f webhookForm, conflict *pg.Chang
 	said := map[string]string{
 		"url":           typed.URL,
 		"description":   typed.Description,
-		"events":        strings.Join(texts(typed.Events), ", "),
+		"events":        strings.Join(typeNames(typed.Events), ", "),
 		"max_in_flight": typed.MaxInFlight,
 		"rate_limit":    typed.RateLimit,
 	}
@@ -200,7 +200,7 @@ func (s *server) setWebhookStatus(
 ) func(page.Visit, webhook.Endpoint) (page.Answer, error) {
 	return func(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 		_, err := s.actions.SetEndpointStatus(v.Context(), e.Ref, status, v.By())
-		return page.Done(err, v.Path("/webhooks/"+e.ID), notice)
+		return page.GoToAfter(err, v.Path("/webhooks/"+e.ID), notice)
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *server) sendTestEvent(v page.Visit, e webhook.Endpoint) (page.Answer, e
 		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return typ.Sample(merchant, json.RawMessage("{}"), at) },
 	}, v.By())
-	return page.Done(err, v.Path("/deliveries/"+d.ID), testSent)
+	return page.GoToAfter(err, v.Path("/deliveries/"+d.ID), testSent)
 }
 
 // rotateSecret serves POST …/webhooks/{id}/rotate.
@@ -230,7 +230,7 @@ func (s *server) rotateSecret(v page.Visit, e webhook.Endpoint) (page.Answer, er
 		hours = overlaps[0].Hours
 	}
 	secret := webhook.NewSecret()
-	return page.Made(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
+	return page.CreateOnce(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.By())
 		return err
 	})
@@ -254,15 +254,15 @@ func (s *server) askToDelete(v page.Visit, e webhook.Endpoint) (page.Answer, err
 // deleteWebhook serves POST …/webhooks/{id}/delete.
 func (s *server) deleteWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	err := s.actions.DeleteEndpoint(v.Context(), e, v.By())
-	return page.Done(err, v.Path("/webhooks"), webhookDeleted)
+	return page.GoToAfter(err, v.Path("/webhooks"), webhookDeleted)
 }
 
 // showWebhookSecret serves GET …/webhooks/{id}/secret. It shows the secret only while it is
 // the registration's current one.
 func (s *server) showWebhookSecret(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	var err error
-	if e.Secret, err = s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
-		return page.Gone(err, v.Path("/webhooks/"+e.ID))
+	if e.Secret, err = s.Store.Secrets.TakeReveal(v.Context(), v.OneTimeSecret(e.ID)); err != nil {
+		return page.ExplainMissingSecret(err, v.Path("/webhooks/"+e.ID))
 	}
 	keys, err := s.Store.Webhooks.WebhookKeys(v.Context(), v.Owner(), "")
 	if err != nil {

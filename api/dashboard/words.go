@@ -62,8 +62,8 @@ func showMoney(a money.Amount, c money.Currency) string {
 	return whole + "." + fraction + " " + string(c)
 }
 
-// lasts returns a duration in words, such as "about 3 minutes".
-func lasts(d time.Duration) string {
+// showEstimate returns a duration in words, such as "about 3 minutes".
+func showEstimate(d time.Duration) string {
 	switch {
 	case d < 2*time.Second:
 		return "a moment"
@@ -75,8 +75,8 @@ func lasts(d time.Duration) string {
 	return fmt.Sprintf("about %d hours", int(d.Hours()))
 }
 
-// took formats a duration for people.
-func took(d time.Duration) string {
+// showElapsed formats a duration for people.
+func showElapsed(d time.Duration) string {
 	if d < time.Millisecond {
 		return "under 1 ms"
 	}

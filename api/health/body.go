@@ -7,9 +7,11 @@ type Checks struct {
 }
 
 // Checks returns the answers of the systems.
-func (r Readiness) Checks() *Checks { return &Checks{word(r.PostgreSQL), word(r.Temporal)} }
+func (r Readiness) Checks() *Checks {
+	return &Checks{describeCheck(r.PostgreSQL), describeCheck(r.Temporal)}
+}
 
-func word(err error) string {
+func describeCheck(err error) string {
 	if err != nil {
 		return "down"
 	}

@@ -154,7 +154,7 @@ func (s *server) colorStyle(w http.ResponseWriter, r *http.Request) error {
 	}
 	sheet := colorSheet(c)
 	hash := sheetHash(sheet)
-	web.Keep(w, hash, r.URL.Query().Get("v") == hash)
+	web.SetCacheHeaders(w, hash, r.URL.Query().Get("v") == hash)
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(sheet))
 	return nil

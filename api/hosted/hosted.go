@@ -118,11 +118,11 @@ func (s *server) handler() http.Handler {
 	handle("/{id}", page(s.showPage), reads...)
 	handle("/{id}", form(s.pay), http.MethodPost)
 	handle("/{id}/cancel", form(s.cancel), http.MethodPost)
-	handle("/{id}/return", page(s.comeBack), http.MethodGet, http.MethodPost)
+	handle("/{id}/return", page(s.returnFromBank), http.MethodGet, http.MethodPost)
 	handle("/{id}/status", web.Serve(s.entrance.Limited(bounded(s.status), ofSession), s.failJSON), reads...)
 	s.router.NotFoundHandler = web.Route(serverName, "not found", s.failing(failure.NotFound))
 	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", http.HandlerFunc(s.methodNotAllowed))
-	return s.framed(s.router)
+	return s.withPageHeaders(s.router)
 }
 
 // readTimeout bounds a request that only reads. A form may wait longer, for the card network.
@@ -140,10 +140,10 @@ func bounded(h web.Handler) web.Handler {
 // serverName is the server's name in spans and metrics.
 const serverName = "checkout-page"
 
-// framed gives every answer a request id, the page's headers and a language. The policy allows no
+// withPageHeaders gives every answer a request id, the page's headers and a language. The policy allows no
 // form to lead to a bank on another origin, not even by a redirect: see web.Policy and server.pay.
 // Only the page with the acquirer's form has another policy: see server.render.
-func (s *server) framed(next http.Handler) http.Handler {
+func (s *server) withPageHeaders(next http.Handler) http.Handler {
 	https := strings.HasPrefix(s.origin, "https:")
 	return web.WithRequestID(web.PageHeaders(web.Policy(web.Sources{}), https, s.inLanguage(next)))
 }

@@ -84,7 +84,7 @@ func textsOf(r *http.Request) *texts { return &languageOf(r).Texts }
 // the cookie. The cookie comes second, Accept-Language last. See inLocale too.
 func (s *server) inLanguage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		chosen, remember := asked(r)
+		chosen, remember := chosenLanguage(r)
 		if remember {
 			http.SetCookie(
 				w,
@@ -96,19 +96,19 @@ func (s *server) inLanguage(next http.Handler) http.Handler {
 		}
 
 		if chosen == nil {
-			chosen = accepted(r.Header.Get("Accept-Language"))
+			chosen = acceptedLanguage(r.Header.Get("Accept-Language"))
 		}
-		next.ServeHTTP(w, speaking(r, chosen))
+		next.ServeHTTP(w, withLanguage(r, chosen))
 	})
 }
 
-func speaking(r *http.Request, l *language) *http.Request {
+func withLanguage(r *http.Request, l *language) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), languageKey{}, l))
 }
 
-// asked returns the language that the customer has chosen, nil without one. remember reports whether that
+// chosenLanguage returns the language that the customer has chosen, nil without one. remember reports whether that
 // was just now.
-func asked(r *http.Request) (chosen *language, remember bool) {
+func chosenLanguage(r *http.Request) (chosen *language, remember bool) {
 	if chosen = languageNamed(r.URL.Query().Get(paramLanguage)); chosen != nil {
 		return chosen, true
 	}
@@ -121,10 +121,10 @@ func asked(r *http.Request) (chosen *language, remember bool) {
 // inLocale answers in the session's language, unless the customer has chosen one.
 func inLocale(r *http.Request, locale checkout.Locale) *http.Request {
 	l := languageNamed(string(locale))
-	if chosen, _ := asked(r); chosen != nil || l == nil {
+	if chosen, _ := chosenLanguage(r); chosen != nil || l == nil {
 		return r
 	}
-	return speaking(r, l)
+	return withLanguage(r, l)
 }
 
 // languageNamed returns the language with exactly this tag, nil without one.
@@ -137,8 +137,8 @@ func languageNamed(tag string) *language {
 	return nil
 }
 
-// accepted returns the language that fits an Accept-Language header best.
-func accepted(header string) *language {
+// acceptedLanguage returns the language that fits an Accept-Language header best.
+func acceptedLanguage(header string) *language {
 	tags, _, err := xlanguage.ParseAcceptLanguage(header)
 	if err != nil {
 		return languages[0]

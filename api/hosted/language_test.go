@@ -155,7 +155,7 @@ func TestAccepted(t *testing.T) {
 		strings.Repeat("de-DE,", 5000):  english, // longer than any browser sends
 		"<script>alert(1)</script>, de": english,
 	} {
-		require.Equal(t, want.tag, accepted(header).tag, header[:min(len(header), 40)])
+		require.Equal(t, want.tag, acceptedLanguage(header).tag, header[:min(len(header), 40)])
 	}
 }
 

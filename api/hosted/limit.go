@@ -30,16 +30,16 @@ const (
 // page.
 func Bound(cfg Config, next http.Handler) http.Handler {
 	s := newServer(cfg)
-	return s.framed(web.Serve(s.entrance.Limited(func(w http.ResponseWriter, r *http.Request) error {
+	return s.withPageHeaders(web.Serve(s.entrance.Limited(func(w http.ResponseWriter, r *http.Request) error {
 		next.ServeHTTP(w, r)
 		return nil
 	}), s.fail))
 }
 
-// uncounted gives back the token of a form that ended without a refused card. A person who tests
+// giveBackForm gives back the token of a form that ended without a refused card. A person who tests
 // stolen cards is refused most of the time. The many customers who share an address, in an office
 // or a phone network, are not.
-func (s *server) uncounted(r *http.Request) {
+func (s *server) giveBackForm(r *http.Request) {
 	if err := s.entrance.GiveBackForm(context.WithoutCancel(r.Context()), r); err != nil {
 		s.Log.WarnContext(r.Context(), "form token not given back", "error", err) // a later form waits longer
 	}

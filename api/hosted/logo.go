@@ -33,7 +33,7 @@ func (s *server) logo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.Keep(w, version, mux.Vars(r)["version"] == version)
+	web.SetCacheHeaders(w, version, mux.Vars(r)["version"] == version)
 	w.Header().Set("Content-Type", "image/png")
 	http.ServeContent(w, r, "logo.png", time.Time{}, bytes.NewReader(content))
 	return nil

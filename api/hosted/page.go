@@ -385,7 +385,7 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 		return s.showInFlight(w, r, v)
 	case checkout.IsID(checkout.PrefixTransaction, query.Get(paramPayment)):
 		transactionID := query.Get(paramPayment)
-		outcome, err := s.ask(r.Context(), v.Session, transactionID)
+		outcome, err := s.askWorkflow(r.Context(), v.Session, transactionID)
 		if !errors.Is(err, runs.ErrOutcomeUnknown) {
 			to := s.next(r.Context(), id, transactionID, outcome, err)
 			http.Redirect(w, r, to, http.StatusSeeOther) // #nosec G710 -- a path of this page, or the bank's on this server

@@ -40,32 +40,32 @@ func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok
 		return false, err
 	}
 	attempt := r.PostForm.Get(fieldAttempt)
-	if undecided(v.Session) && (attempt == "" || attempt == strconv.Itoa(v.Session.Attempts)) { // see fieldAttempt
+	if isUndecided(v.Session) && (attempt == "" || attempt == strconv.Itoa(v.Session.Attempts)) { // see fieldAttempt
 		return true, nil
 	}
-	return false, s.overtaken(w, r, v)
+	return false, s.answerOvertaken(w, r, v)
 }
 
-// overtaken answers a form that was shown before another payment began. If the form's own payment was that
+// answerOvertaken answers a form that was shown before another payment began. If the form's own payment was that
 // one, the form was sent twice and the page shows the outcome. Otherwise the customer reads that this form
 // was not paid.
-func (s *server) overtaken(w http.ResponseWriter, r *http.Request, v view) error {
+func (s *server) answerOvertaken(w http.ResponseWriter, r *http.Request, v view) error {
 	here := s.path(v.Session.ID)
 	sent, err := s.Sessions.HasPayment(r.Context(), v.Session.ID, r.PostForm.Get(fieldPayment))
 	switch {
 	case err != nil:
 		return err
 	case sent:
-		goOn(w, r, here)
+		redirectTo(w, r, here)
 		return nil
 	case v.Session.PaymentInFlight:
-		goOn(w, r, here+"?"+paramProcessing)
+		redirectTo(w, r, here+"?"+paramProcessing)
 		return nil
 	case v.Session.Status == checkout.StatusCompleted && r.PostForm.Has(fieldPayment):
-		goOn(w, r, here+"?"+paramOvertaken)
+		redirectTo(w, r, here+"?"+paramOvertaken)
 		return nil
 	case v.Session.Status.Final():
-		goOn(w, r, here)
+		redirectTo(w, r, here)
 		return nil
 	}
 	_, shown := parseForm(v.T, r.PostForm, s.now())
@@ -74,8 +74,8 @@ func (s *server) overtaken(w http.ResponseWriter, r *http.Request, v view) error
 	return nil
 }
 
-// goOn leads the customer to an address of this server, see wantsJSON.
-func goOn(w http.ResponseWriter, r *http.Request, to string) {
+// redirectTo leads the customer to an address of this server, see wantsJSON.
+func redirectTo(w http.ResponseWriter, r *http.Request, to string) {
 	if wantsJSON(r) {
 		writeJSON(w, http.StatusOK, formAnswer{Next: to})
 		return
@@ -87,13 +87,13 @@ func goOn(w http.ResponseWriter, r *http.Request, to string) {
 func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	ok, err := s.readPayment(w, r, v)
 	if !ok {
-		s.uncounted(r)
+		s.giveBackForm(r)
 		return err
 	}
 
-	take, acquirer := s.takeCard, checkout.AcquirerSandbox
+	take, acquirer := s.tokenizeCard, checkout.AcquirerSandbox
 	if !v.ownForm() {
-		take, acquirer = s.takeConfirmation, checkout.AcquirerStripe
+		take, acquirer = s.readConfirmation, checkout.AcquirerStripe
 	}
 	token, method, ok := take(w, r, &v)
 	if !ok {
@@ -108,9 +108,9 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 		return err
 	}
 	if outcome == checkout.OutcomeFailed {
-		return s.declined(w, r, v)
+		return s.answerDeclined(w, r, v)
 	}
-	goOn(w, r, next)
+	redirectTo(w, r, next)
 	return nil
 }
 
@@ -123,31 +123,31 @@ func (s *server) chain(of checkout.Session) string {
 	return chain
 }
 
-// declined answers a payment that the network refused. While the session can be tried again, the form comes
+// answerDeclined answers a payment that the network refused. While the session can be tried again, the form comes
 // back with all that the customer typed but the card number and the security code.
-func (s *server) declined(w http.ResponseWriter, r *http.Request, sent view) error {
+func (s *server) answerDeclined(w http.ResponseWriter, r *http.Request, sent view) error {
 	session, brand, err := s.Sessions.CustomerSession(r.Context(), sent.Session.ID)
 	if err != nil {
 		return err
 	}
 	v := s.view(languageOf(r), session, brand)
-	if !undecided(session) || v.Alert == "" {
-		goOn(w, r, s.path(session.ID))
+	if !isUndecided(session) || v.Alert == "" {
+		redirectTo(w, r, s.path(session.ID))
 		return nil
 	}
 	s.answerForm(w, r, http.StatusOK, *v.showing(sent.Form))
 	return nil
 }
 
-// takeCard checks our own form and exchanges its card for a token. It returns false
+// tokenizeCard checks our own form and exchanges its card for a token. It returns false
 // when it has answered the customer already.
-func (s *server) takeCard(
+func (s *server) tokenizeCard(
 	w http.ResponseWriter, r *http.Request, v *view,
 ) (token string, method checkout.PaymentMethod, ok bool) {
 	t := textsOf(r)
 	card, shown := parseForm(t, r.PostForm, s.now())
 	if v.showing(shown).Form.Faults.First() != "" {
-		s.uncounted(r)
+		s.giveBackForm(r)
 		s.refuse(w, r, http.StatusUnprocessableEntity, *v, t.FixHeading, t.FixErrors)
 		return "", method, false
 	}
@@ -155,7 +155,7 @@ func (s *server) takeCard(
 	token, method, err := tokenize(ctx, s.TestCards, card)
 	if err != nil {
 		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID, "error_class", classOf(err))
-		s.uncounted(r)
+		s.giveBackForm(r)
 		s.refuse(w, r, http.StatusServiceUnavailable, *v, t.DeclinedHeading, t.NetworkAway)
 		return "", method, false
 	}
@@ -178,10 +178,10 @@ func classOf(err error) string {
 	return class
 }
 
-// takeConfirmation checks the form of an acquirer and returns its confirmation token. What card it
+// readConfirmation checks the form of an acquirer and returns its confirmation token. What card it
 // stands for is known when the acquirer has answered the charge. It returns false when it has
 // answered the customer already.
-func (s *server) takeConfirmation(
+func (s *server) readConfirmation(
 	w http.ResponseWriter, r *http.Request, v *view,
 ) (token string, method checkout.PaymentMethod, ok bool) {
 	t := textsOf(r)
@@ -196,7 +196,7 @@ func (s *server) takeConfirmation(
 	default:
 		return token, checkout.PaymentMethod{Type: "card"}, true
 	}
-	s.uncounted(r)
+	s.giveBackForm(r)
 	s.refuse(w, r, status, *v, alert, reason)
 	return "", method, false
 }
@@ -215,12 +215,12 @@ func (s *server) payWith(
 ) (outcome checkout.PaymentOutcome, next string, err error) {
 	mine, err := s.createPayment(ctx, p)
 	if err != nil || !mine { // the form ends before the charge
-		s.uncounted(r)
+		s.giveBackForm(r)
 		return "", s.path(p.SessionID) + "?" + paramOvertaken, err
 	}
 	got, err := s.charge(ctx, p.SessionID, p.ID)
 	if (err == nil && got.Outcome != checkout.OutcomeFailed) || errors.Is(err, checkout.ErrPaymentNotPossible) {
-		s.uncounted(r)
+		s.giveBackForm(r)
 	}
 	return got.Outcome, s.next(ctx, p.SessionID, p.ID, got.Outcome, err), nil
 }
@@ -313,9 +313,9 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 	return here
 }
 
-// ask asks for the outcome of a payment. It returns runs.ErrOutcomeUnknown while the outcome is
+// askWorkflow asks for the outcome of a payment. It returns runs.ErrOutcomeUnknown while the outcome is
 // unknown, and no outcome of a payment that is decided or that the session does not have.
-func (s *server) ask(
+func (s *server) askWorkflow(
 	ctx context.Context, session checkout.Session, transactionID string,
 ) (checkout.PaymentOutcome, error) {
 	if t := session.Transaction(); t != nil && t.ID == transactionID { // decided
@@ -358,7 +358,7 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 	if err := readForm(w, r); err != nil {
 		return err
 	}
-	s.uncounted(r)
+	s.giveBackForm(r)
 	if id := r.PostForm.Get(paramPayment); checkout.IsID(checkout.PrefixTransaction, id) {
 		if err := s.Sessions.DropPayment(r.Context(), v.Session.ID, id); err != nil {
 			return err
@@ -368,10 +368,10 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 	return nil
 }
 
-// decided reports whether it is worth asking the workflow about the payment. The sandbox is asked first:
+// isDecided reports whether it is worth asking the workflow about the payment. The sandbox is asked first:
 // every question adds to the workflow's history, and a customer may come back many times. For another
 // network this process has no key to ask with; the workflow answers a bounded number of questions.
-func (s *server) decided(ctx context.Context, p storage.PaymentInFlight) bool {
+func (s *server) isDecided(ctx context.Context, p storage.PaymentInFlight) bool {
 	if p.Acquirer != checkout.AcquirerSandbox {
 		return true
 	}
@@ -381,15 +381,15 @@ func (s *server) decided(ctx context.Context, p storage.PaymentInFlight) bool {
 	return err == nil && got.Outcome.Final()
 }
 
-// comeBack serves GET and POST /{id}/return. The bank sends the customer there. comeBack trusts
+// returnFromBank serves GET and POST /{id}/return. The bank sends the customer there. comeBack trusts
 // nothing in the request.
-func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error {
+func (s *server) returnFromBank(w http.ResponseWriter, r *http.Request, v view) error {
 	ctx, id := r.Context(), v.Session.ID
 	payment, err := s.Sessions.PaymentInFlight(ctx, id)
 	if err != nil {
 		return err
 	}
-	if payment.ID != "" && s.decided(ctx, payment) {
+	if payment.ID != "" && s.isDecided(ctx, payment) {
 		got, err := s.Runs.Complete(context.WithoutCancel(ctx), id, payment.ID)
 		s.Log.InfoContext(
 			ctx, "customer came back", "session_id", id, "transaction_id", payment.ID, "outcome",

@@ -254,7 +254,7 @@ func TestAsk_APaymentThatCannotBeReadIsUnknown(t *testing.T) {
 	h := newHarness(t)
 	away, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := h.server.ask(away, checkout.Session{Ref: h.refs[h.session()]}, checkout.NewID(checkout.PrefixTransaction))
+	_, err := h.server.askWorkflow(away, checkout.Session{Ref: h.refs[h.session()]}, checkout.NewID(checkout.PrefixTransaction))
 	require.ErrorIs(t, err, runs.ErrOutcomeUnknown)
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -36,8 +36,8 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	unknown, notPossible := false, false
-	if checkout.IsID(checkout.PrefixTransaction, payment) && undecided(session) {
-		_, err := s.ask(r.Context(), session, payment)
+	if checkout.IsID(checkout.PrefixTransaction, payment) && isUndecided(session) {
+		_, err := s.askWorkflow(r.Context(), session, payment)
 		unknown, notPossible = errors.Is(err, runs.ErrOutcomeUnknown), errors.Is(err, checkout.ErrPaymentNotPossible)
 		if session, _, err = s.Sessions.CustomerSession(r.Context(), id); err != nil {
 			return err
@@ -52,13 +52,13 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, answer{
 		Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: inFlight.ActionURL != "",
-		Checking: unknown && undecided(session), NotPossible: notPossible,
+		Checking: unknown && isUndecided(session), NotPossible: notPossible,
 		ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
 	})
 	return nil
 }
 
-// undecided reports whether a session is pending without a payment in flight.
-func undecided(session checkout.Session) bool {
+// isUndecided reports whether a session is pending without a payment in flight.
+func isUndecided(session checkout.Session) bool {
 	return session.Status == checkout.StatusPending && !session.PaymentInFlight
 }

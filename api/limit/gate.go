@@ -65,7 +65,7 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 			}
 			panicked <- p
 		}()
-		yielding()
+		lowerPriority()
 		work()
 	}()
 	if p := <-panicked; p != nil {
@@ -74,13 +74,13 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 	return nil
 }
 
-// about returns a random duration from d/2 to 3d/2. Callers that come at the same time are then
+// jitter returns a random duration from d/2 to 3d/2. Callers that come at the same time are then
 // refused at different times, and do not come again at the same time.
-func about(d time.Duration) time.Duration { return d/2 + rand.N(d) } // #nosec G404 -- no secret
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) } // #nosec G404 -- no secret
 
 // enter waits for a turn. The caller must call leave once, to end the turn.
 func (g *Gate) enter(ctx context.Context) (leave func(), err error) {
-	busy := time.NewTimer(about(busyAfter))
+	busy := time.NewTimer(jitter(busyAfter))
 	defer busy.Stop()
 	select {
 	case g.places <- struct{}{}:

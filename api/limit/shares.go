@@ -46,7 +46,7 @@ type Turn struct {
 // error when ctx ends.
 func (s *Shares) Enter(ctx context.Context, owner string) (*Turn, error) {
 	mine := s.use(owner)
-	waiting, cancel := context.WithTimeout(ctx, about(patience))
+	waiting, cancel := context.WithTimeout(ctx, jitter(patience))
 	defer cancel()
 	if mine.turns.Acquire(waiting, 1) != nil {
 		s.forget(owner, mine)

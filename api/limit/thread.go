@@ -2,5 +2,5 @@
 
 package limit
 
-// yielding does nothing where threads have no priority of their own.
-func yielding() {}
+// lowerPriority does nothing where threads have no priority of their own.
+func lowerPriority() {}

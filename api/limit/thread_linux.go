@@ -11,9 +11,9 @@ const (
 	lowest = 19
 )
 
-// yielding gives the calling goroutine its own thread until the goroutine ends. It lowers the
+// lowerPriority gives the calling goroutine its own thread until the goroutine ends. It lowers the
 // thread's priority, so that other threads go first.
-func yielding() {
+func lowerPriority() {
 	runtime.LockOSThread() // never unlocked: the low priority cannot be undone, so the thread must end with the goroutine
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {

@@ -45,7 +45,7 @@ func LoadFiles(embedded embed.FS, dir string, colored ...string) Files {
 			content = Colored(content)
 		}
 		sum := sha256.Sum256(content)
-		packed := Pack(content)
+		packed := Compress(content)
 		if len(packed) > len(content)*9/10 {
 			packed = nil
 		}
@@ -71,20 +71,20 @@ func (f Files) Serve(w http.ResponseWriter, r *http.Request) error {
 	forGood := r.URL.Query().Get("v") == found.hash
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
 	w.Header().Set("Vary", "Accept-Encoding")
-	if found.packed != nil && TakesGzip(r) {
-		Keep(w, found.hash+"-gzip", forGood)
+	if found.packed != nil && AcceptsGzip(r) {
+		SetCacheHeaders(w, found.hash+"-gzip", forGood)
 		w.Header().Set("Content-Encoding", "gzip")
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(found.packed))
 		return nil
 	}
-	Keep(w, found.hash, forGood)
+	SetCacheHeaders(w, found.hash, forGood)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(found.content))
 	return nil
 }
 
-// Pack compresses content with gzip at the best level. Use it once for content that is served many
+// Compress compresses content with gzip at the best level. Use it once for content that is served many
 // times.
-func Pack(content []byte) []byte {
+func Compress(content []byte) []byte {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
@@ -95,8 +95,8 @@ func Pack(content []byte) []byte {
 	return packed.Bytes()
 }
 
-// TakesGzip reports whether the client accepts gzip.
-func TakesGzip(r *http.Request) bool {
+// AcceptsGzip reports whether the client accepts gzip.
+func AcceptsGzip(r *http.Request) bool {
 	for entry := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		coding, quality, _ := strings.Cut(strings.TrimSpace(entry), ";")
 		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
@@ -107,10 +107,10 @@ func TakesGzip(r *http.Request) bool {
 	return false
 }
 
-// Keep sets the headers that let browsers keep an answer. forGood means that the address names the
+// SetCacheHeaders sets the headers that let browsers keep an answer. forGood means that the address names the
 // version, so the answer never changes. Otherwise browsers ask each time whether version is still
 // current.
-func Keep(w http.ResponseWriter, version string, forGood bool) {
+func SetCacheHeaders(w http.ResponseWriter, version string, forGood bool) {
 	w.Header().Set("Cache-Control", "no-cache")
 	if forGood {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")

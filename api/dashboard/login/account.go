@@ -38,7 +38,7 @@ func (s *Server) changePassword(v page.Visit) (page.Answer, error) {
 	fault := passhash.Fault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
 	if fault == "" {
 		var err error
-		if fault, err = s.Confirmed(v); err != nil {
+		if fault, err = s.CheckProof(v); err != nil {
 			return page.Answer{}, err
 		}
 	}

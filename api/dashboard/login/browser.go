@@ -67,9 +67,9 @@ func (s *Server) cookieOf(name string, values []string) *http.Cookie {
 	return s.Renderer.NewCookie(name, strings.Join(values, "."), 0)
 }
 
-// signedIn returns the members of a browser, the newest sign-in first. It counts as use of a merchant, "" for none.
-// They are of one person, who is an e-mail address: a token of another one that got into a cookie opens nothing.
-func (s *Server) signedIn(r *http.Request, merchantID string) (all []people.SignedInMember, err error) {
+// signedInMembers returns the members of a browser, the newest sign-in first. It counts as use of a merchant, "" for
+// none. They are of one person, who is an e-mail address: a token of another one that got into a cookie opens nothing.
+func (s *Server) signedInMembers(r *http.Request, merchantID string) (all []people.SignedInMember, err error) {
 	hashes := hashesOf(s.tokens(r))
 	if len(hashes) == 0 {
 		return nil, nil
@@ -85,10 +85,10 @@ func (s *Server) signedIn(r *http.Request, merchantID string) (all []people.Sign
 	return all, err
 }
 
-// keepOthers returns the tokens of a browser that stay valid when person signs in, and signs the browser out of the
+// signOutOthers returns the tokens of a browser that stay valid when person signs in, and signs the browser out of the
 // rest: of another person, and of the same merchant.
-func (s *Server) keepOthers(r *http.Request, person merchant.Member) (kept []string, err error) {
-	members, err := s.signedIn(r, "")
+func (s *Server) signOutOthers(r *http.Request, person merchant.Member) (kept []string, err error) {
+	members, err := s.signedInMembers(r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func (s *Server) keepOthers(r *http.Request, person merchant.Member) (kept []str
 	return kept, s.People.SignOut(r.Context(), hashesOf(gone)...)
 }
 
-// forget signs the browser out of every merchant.
-func (s *Server) forget(w http.ResponseWriter, r *http.Request) error {
+// signOutBrowser signs the browser out of every merchant.
+func (s *Server) signOutBrowser(w http.ResponseWriter, r *http.Request) error {
 	if err := s.People.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
 		return err
 	}

@@ -45,8 +45,8 @@ func (s *Server) secondStep(r *http.Request) ceremony {
 	return s.ceremonyOf(r, toSecondStep, halfCookie)
 }
 
-// challenge stores what a ceremony has to agree with.
-func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.SessionData) error {
+// keepChallenge stores what a ceremony has to agree with.
+func (s *Server) keepChallenge(r *http.Request, c ceremony, session *webauthn.SessionData) error {
 	text, err := json.Marshal(session)
 	if err != nil {
 		return fmt.Errorf("challenge: %w", err)
@@ -56,10 +56,12 @@ func (s *Server) challenge(r *http.Request, c ceremony, session *webauthn.Sessio
 	})
 }
 
-// taken returns what the answer to a challenge has to agree with. The challenge is used up, whatever the answer
-// is worth. It returns checkout.ErrNotFound for a challenge of another browser or purpose, one that was answered
+// useUpChallenge returns what the answer to a challenge has to agree with. The challenge is used up, whatever the
+// answer is worth. It returns checkout.ErrNotFound for a challenge of another browser or purpose, one that was answered
 // and one that has run out.
-func (s *Server) taken(r *http.Request, c ceremony, challenge string) (session webauthn.SessionData, err error) {
+func (s *Server) useUpChallenge(
+	r *http.Request, c ceremony, challenge string,
+) (session webauthn.SessionData, err error) {
 	text, err := s.People.TakeChallenge(r.Context(), people.Challenge{
 		Text: challenge, Browser: c.browser, Purpose: c.purpose,
 	})
@@ -82,7 +84,7 @@ func (s *Server) challengePasskey(w http.ResponseWriter, r *http.Request) error 
 		options, err = s.challengeAnybody(w, r)
 	case toSecondStep:
 		var m merchant.Member
-		if m, _, err = s.half(r); err == nil {
+		if m, _, err = s.halfSignedIn(r); err == nil {
 			options, err = s.challengeMember(r, m, s.secondStep(r))
 		}
 	case toStepUp:
@@ -112,7 +114,7 @@ func (s *Server) challengeAnybody(w http.ResponseWriter, r *http.Request) (*prot
 	}
 	token, hash := merchant.NewToken()
 	s.Renderer.SetCookie(w, passkeyCookie, token, 0)
-	return options, s.challenge(r, ceremony{toSignIn, hash}, session)
+	return options, s.keepChallenge(r, ceremony{toSignIn, hash}, session)
 }
 
 func (s *Server) challengeMember(
@@ -133,5 +135,5 @@ func (s *Server) challengeMember(
 	if err != nil {
 		return nil, fmt.Errorf("challenge: %w", err)
 	}
-	return options, s.challenge(r, c, session)
+	return options, s.keepChallenge(r, c, session)
 }

@@ -16,10 +16,10 @@ import (
 	"example.com/checkout/storage"
 )
 
-// Confirmed checks who sits at the browser before a dangerous action: by a passkey, which verifies the person, or by
+// CheckProof checks who sits at the browser before a dangerous action: by a passkey, which verifies the person, or by
 // the visitor's password, and a code when the visitor has a second factor. It returns "" when they are right, else a
 // fault. The audit log notes a wrong password, because a stranger may sit at the member's browser.
-func (s *Server) Confirmed(v page.Visit) (fault string, err error) {
+func (s *Server) CheckProof(v page.Visit) (fault string, err error) {
 	if v.PostFormValue("passkey") != "" {
 		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.Browser})
 	}
@@ -60,13 +60,13 @@ type ConfirmPage struct {
 	Fields url.Values // the form's fields, sent again with the proof
 	Fault  string
 	// Grave actions concern live keys and who may make them. They can need a second factor; so can a change of a live
-	// payout address, which asks with WithoutFactor.
+	// payout address, which calls RequireSecondFactor.
 	Grave bool
 }
 
-// WithoutFactor leads a visitor without a second factor to the page that says how to set one up. It returns nil when
-// the visitor has one or need not. back is the path of the page before.
-func (s *Server) WithoutFactor(v page.Visit, back string) (*page.Answer, error) {
+// RequireSecondFactor leads a visitor without a second factor to the page that says how to set one up. It returns nil
+// when the visitor has one or need not. back is the path of the page before.
+func (s *Server) RequireSecondFactor(v page.Visit, back string) (*page.Answer, error) {
 	if !s.RequireFactor || v.Member.SecondFactor() {
 		return nil, nil
 	}
@@ -84,19 +84,19 @@ var proofs = []string{"password", "code", "passkey", "username"}
 
 const confirmTitle = "Confirm your identity"
 
-// Unconfirmed leads the visitor to the page that asks who they are. It returns nil when the form proves it. The page is
-// the answer to a GET, so that a browser that goes back sends no form again.
-func (s *Server) Unconfirmed(v page.Visit, p ConfirmPage) (*page.Answer, error) {
+// RequireProof leads the visitor to the page that asks who they are. It returns nil when the form proves it. The page
+// is the answer to a GET, so that a browser that goes back sends no form again.
+func (s *Server) RequireProof(v page.Visit, p ConfirmPage) (*page.Answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)
 	}
 	if p.Grave {
-		if unconfirmed, err := s.WithoutFactor(v, p.Back); unconfirmed != nil || err != nil {
+		if unconfirmed, err := s.RequireSecondFactor(v, p.Back); unconfirmed != nil || err != nil {
 			return unconfirmed, err
 		}
 	}
 	if v.PostForm.Has("password") {
-		fault, err := s.Confirmed(v)
+		fault, err := s.CheckProof(v)
 		if err != nil || fault == "" {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (s *Server) Unconfirmed(v page.Visit, p ConfirmPage) (*page.Answer, error) 
 		got, err := page.Refuse("confirm", confirmTitle, p)
 		return &got, err
 	}
-	got, err := s.Ask(v, v.Path("/confirm"), p)
+	got, err := s.AskForProof(v, v.Path("/confirm"), p)
 	return &got, err
 }
 
@@ -119,19 +119,19 @@ func withoutProof(v page.Visit) url.Values {
 	return fields
 }
 
-// Ask leads to the page at a path, which gets p and the form of the visitor from Asked.
-func (s *Server) Ask(v page.Visit, at string, p ConfirmPage) (page.Answer, error) {
+// AskForProof leads to the page at a path, which reads p and the form of the visitor with ReadConfirmation.
+func (s *Server) AskForProof(v page.Visit, at string, p ConfirmPage) (page.Answer, error) {
 	p.Path, p.Fields = v.URL.Path, withoutProof(v)
 	text, err := json.Marshal(p)
 	if err != nil {
 		return page.Answer{}, fmt.Errorf("confirmation: %w", err)
 	}
 	seal, err := s.seal(v, text)
-	return page.Done(err, at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
+	return page.GoToAfter(err, at+"?"+url.Values{"form": {string(text)}, "seal": {seal}}.Encode(), "")
 }
 
-// Asked returns what Ask was called with in this browser.
-func (s *Server) Asked(v page.Visit) (p ConfirmPage, ok bool, err error) {
+// ReadConfirmation returns the page that AskForProof was called with in this browser.
+func (s *Server) ReadConfirmation(v page.Visit) (p ConfirmPage, ok bool, err error) {
 	text := []byte(v.URL.Query().Get("form"))
 	seal, err := s.seal(v, text)
 	if err != nil || !hmac.Equal([]byte(seal), []byte(v.URL.Query().Get("seal"))) {
@@ -157,7 +157,7 @@ func (s *Server) seal(v page.Visit, text []byte) (string, error) {
 
 // showConfirm serves GET …/confirm.
 func (s *Server) showConfirm(v page.Visit) (page.Answer, error) {
-	p, ok, err := s.Asked(v)
+	p, ok, err := s.ReadConfirmation(v)
 	if err != nil {
 		return page.Answer{}, err
 	}

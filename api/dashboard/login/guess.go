@@ -86,7 +86,7 @@ func (s *Server) allow(r *http.Request, buckets ...storage.Bucket) error {
 // this browser.
 func (s *Server) ownBucket(r *http.Request, account string, hashes []string) string {
 	for _, hash := range hashes {
-		if s.knows(r, hash) {
+		if s.isKnown(r, hash) {
 			return ownerOf(account, knownBrowser(hash))
 		}
 	}

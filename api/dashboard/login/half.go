@@ -32,9 +32,9 @@ func halfToken(m merchant.Member, passwordHash string, until int64) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// half returns the member who gave the password in this browser, and the password's hash. It returns
+// halfSignedIn returns the member who gave the password in this browser, and the password's hash. It returns
 // checkout.ErrNotFound when nobody did lately.
-func (s *Server) half(r *http.Request) (m merchant.Member, passwordHash string, err error) {
+func (s *Server) halfSignedIn(r *http.Request) (m merchant.Member, passwordHash string, err error) {
 	token := s.Renderer.Cookie(r, halfCookie)
 	parts := strings.Split(token, ".")
 	if len(parts) != 4 || !checkout.IsID(checkout.PrefixMember, parts[1]) {
@@ -56,12 +56,13 @@ func (s *Server) half(r *http.Request) (m merchant.Member, passwordHash string, 
 	return m, passwordHash, nil
 }
 
-// withHalf calls h with what half returns, and leads a browser that gave no password lately to the sign-in page.
-func (s *Server) withHalf(
+// requireHalfSignIn calls h with what half returns, and leads a browser that gave no password lately to the sign-in
+// page.
+func (s *Server) requireHalfSignIn(
 	h func(w http.ResponseWriter, r *http.Request, m merchant.Member, passwordHash string) error,
 ) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		m, hash, err := s.half(r)
+		m, hash, err := s.halfSignedIn(r)
 		if failure.KindOf(err) == failure.NotFound {
 			http.Redirect(w, r, "/signin", http.StatusSeeOther)
 			return nil

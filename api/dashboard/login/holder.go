@@ -62,8 +62,8 @@ func credentials(all []merchant.Passkey) ([]webauthn.Credential, error) {
 	return keys, nil
 }
 
-// holds reports whether a passkey calls itself id.
-func holds(p merchant.Passkey, id []byte) bool {
+// hasCredentialID reports whether a passkey calls itself id.
+func hasCredentialID(p merchant.Passkey, id []byte) bool {
 	keys, err := credentials([]merchant.Passkey{p})
 	return err == nil && string(keys[0].ID) == string(id)
 }

@@ -57,7 +57,7 @@ func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 	if fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	s.Renderer.Open(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
+	s.Renderer.RenderSignedOut(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
 	return nil
 }
 

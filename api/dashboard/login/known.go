@@ -21,8 +21,8 @@ func (s *Server) knownBrowsers(r *http.Request) []string {
 	return s.valuesOf(r, knownCookie, maxKnown)
 }
 
-// knows reports whether the account with the password of hash was signed in before in the browser.
-func (s *Server) knows(r *http.Request, hash string) bool {
+// isKnown reports whether the account with the password of hash was signed in before in the browser.
+func (s *Server) isKnown(r *http.Request, hash string) bool {
 	known := knownBrowser(hash)
 	return hash != "" && slices.ContainsFunc(s.knownBrowsers(r), func(value string) bool {
 		return hmac.Equal([]byte(value), []byte(known))

@@ -21,7 +21,7 @@ var errPasskey = errors.New("the passkey is not right")
 // passkeyFault checks the answer of one of the member's passkeys. It returns "" when it is right, else a fault. The
 // audit log notes a wrong one.
 func (s *Server) passkeyFault(r *http.Request, m merchant.Member, c ceremony) (fault string, err error) {
-	answer, session, err := s.answered(r, c)
+	answer, session, err := s.readAssertion(r, c)
 	if err == nil {
 		err = s.usePasskey(r, m, answer, session)
 	}
@@ -38,8 +38,8 @@ func (s *Server) refusedPasskey(r *http.Request, m merchant.Member, err error) (
 		r.Context(), page.Entry(r, m, "member.passkey_refused", "at "+r.URL.Path+": "+err.Error()))
 }
 
-// answered reads the answer of a passkey and uses up the challenge that it answers.
-func (s *Server) answered(
+// readAssertion reads the answer of a passkey and uses up the challenge that it answers.
+func (s *Server) readAssertion(
 	r *http.Request, c ceremony,
 ) (*protocol.ParsedCredentialAssertionData, webauthn.SessionData, error) {
 	if s.Passkeys == nil {
@@ -49,7 +49,7 @@ func (s *Server) answered(
 	if err != nil {
 		return nil, webauthn.SessionData{}, fmt.Errorf("%w: not understood", errPasskey)
 	}
-	session, err := s.taken(r, c, answer.Response.CollectedClientData.Challenge)
+	session, err := s.useUpChallenge(r, c, answer.Response.CollectedClientData.Challenge)
 	if failure.KindOf(err) == failure.NotFound {
 		err = fmt.Errorf("%w: the challenge was answered, has run out or is of another browser", errPasskey)
 	}
@@ -63,12 +63,12 @@ func (s *Server) usePasskey(
 ) error {
 	return s.People.UsePasskey(r.Context(), m.MerchantID, m.ID,
 		func(all []merchant.Passkey) (used merchant.Passkey, err error) {
-			at := slices.IndexFunc(all, func(p merchant.Passkey) bool { return holds(p, answer.RawID) })
+			at := slices.IndexFunc(all, func(p merchant.Passkey) bool { return hasCredentialID(p, answer.RawID) })
 			if at < 0 {
 				return used, fmt.Errorf("%w: it is not a passkey of this person", errPasskey)
 			}
 			used = all[at]
-			key, err := s.verified(r, m, all, answer, session)
+			key, err := s.verifyAssertion(r, m, all, answer, session)
 			if err != nil {
 				return used, err
 			}
@@ -80,8 +80,8 @@ func (s *Server) usePasskey(
 		})
 }
 
-// verified checks the signature of an answer and all that was signed: challenge, origin, person.
-func (s *Server) verified(
+// verifyAssertion checks the signature of an answer and all that was signed: challenge, origin, person.
+func (s *Server) verifyAssertion(
 	r *http.Request, m merchant.Member, all []merchant.Passkey, answer *protocol.ParsedCredentialAssertionData,
 	session webauthn.SessionData,
 ) (key *webauthn.Credential, err error) {

@@ -32,8 +32,9 @@ func (s *Server) startPasskey(v page.Visit) (page.Answer, error) {
 	if s.Passkeys == nil {
 		return page.Answer{}, checkout.ErrNotFound
 	}
-	unconfirmed, err := s.Unconfirmed(v, ConfirmPage{
-		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue", Back: v.Path("/account"),
+	unconfirmed, err := s.RequireProof(v, ConfirmPage{
+		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue",
+		Back: v.Path("/account"),
 	})
 	if unconfirmed != nil || err != nil {
 		return page.OrNone(unconfirmed), err
@@ -52,7 +53,7 @@ func (s *Server) startPasskey(v page.Visit) (page.Answer, error) {
 	if err != nil {
 		return page.Answer{}, fmt.Errorf("new passkey: %w", err)
 	}
-	if err := s.challenge(v.Request, ceremony{toRegister, v.Browser}, session); err != nil {
+	if err := s.keepChallenge(v.Request, ceremony{toRegister, v.Browser}, session); err != nil {
 		return page.Answer{}, err
 	}
 	text, err := json.Marshal(options.Response)
@@ -73,7 +74,7 @@ func (s *Server) addPasskey(v page.Visit) (page.Answer, error) {
 	if s.Passkeys == nil {
 		return page.Answer{}, checkout.ErrNotFound
 	}
-	key, err := s.created(v)
+	key, err := s.readNewPasskey(v)
 	if errors.Is(err, errPasskey) {
 		return page.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "The passkey was not accepted. Start again."})
 	}
@@ -92,7 +93,7 @@ func (s *Server) addPasskey(v page.Visit) (page.Answer, error) {
 	if stored.Credential, err = json.Marshal(key); err != nil {
 		return page.Answer{}, fmt.Errorf("new passkey: %w", err)
 	}
-	kept := v.Reveal(setOfCodes(v, hashes))
+	kept := v.OneTimeSecret(setOfCodes(v, hashes))
 	kept.Form, kept.Secret = stored.ID, strings.Join(codes, "\n")
 	if _, _, err := s.Secrets.KeepReveal(v.Context(), kept); err != nil {
 		return page.Answer{}, err
@@ -108,16 +109,17 @@ func (s *Server) addPasskey(v page.Visit) (page.Answer, error) {
 	if errors.Is(err, checkout.ErrConflict) {
 		return page.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "This passkey is already registered."})
 	}
-	return page.Done(err, v.Path("/account"), passkeyAdded)
+	return page.GoToAfter(err, v.Path("/account"), passkeyAdded)
 }
 
-// created checks what the browser says about a new passkey. It returns errPasskey, which the audit log has then.
-func (s *Server) created(v page.Visit) (*webauthn.Credential, error) {
-	said, err := protocol.ParseCredentialCreationResponseBytes([]byte(v.PostFormValue("passkey")))
+// readNewPasskey checks what the browser says about a new passkey. It returns errPasskey, which the audit log has then.
+func (s *Server) readNewPasskey(v page.Visit) (*webauthn.Credential, error) {
+	created, err := protocol.ParseCredentialCreationResponseBytes([]byte(v.PostFormValue("passkey")))
 	if err != nil {
 		return nil, fmt.Errorf("%w: not understood", errPasskey)
 	}
-	session, err := s.taken(v.Request, ceremony{toRegister, v.Browser}, said.Response.CollectedClientData.Challenge)
+	challenge := created.Response.CollectedClientData.Challenge
+	session, err := s.useUpChallenge(v.Request, ceremony{toRegister, v.Browser}, challenge)
 	if failure.KindOf(err) == failure.NotFound {
 		return nil, fmt.Errorf("%w: the challenge was answered or has run out", errPasskey)
 	}
@@ -128,7 +130,7 @@ func (s *Server) created(v page.Visit) (*webauthn.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.Passkeys.CreateCredential(holder, session, said)
+	key, err := s.Passkeys.CreateCredential(holder, session, created)
 	if err != nil {
 		_, err = s.refusedPasskey(v.Request, v.Member, fmt.Errorf("%w: %s", errPasskey, kindOfFault(err)))
 		return nil, errors.Join(errPasskey, err)
@@ -174,7 +176,7 @@ func (s *Server) renamePasskey(v page.Visit) (page.Answer, error) {
 	}
 	err = s.People.RenamePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID, name,
 		v.AuditBoth("member.passkey_renamed", v.Member.ID, "passkey “"+p.Name+"” → “"+name+"”, "+p.ID))
-	return page.Done(err, v.Path("/account"), passkeyRenamed)
+	return page.GoToAfter(err, v.Path("/account"), passkeyRenamed)
 }
 
 // removePasskey serves POST …/account/passkeys/{id}/remove.
@@ -188,11 +190,11 @@ func (s *Server) removePasskey(v page.Visit) (page.Answer, error) {
 		text += " It is your last second factor: afterwards anyone who knows your password can sign in as you, " +
 			"and your recovery codes stop working."
 	}
-	unconfirmed, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Remove it", Back: v.Path("/account")})
+	unconfirmed, err := s.RequireProof(v, ConfirmPage{Text: text, Button: "Remove it", Back: v.Path("/account")})
 	if unconfirmed != nil || err != nil {
 		return page.OrNone(unconfirmed), err
 	}
 	err = s.People.RemovePasskey(v.Context(), v.MerchantID(), v.Member.ID, p.ID,
 		v.AuditBoth("member.passkey_removed", v.Member.ID, "passkey “"+p.Name+"”, "+p.ID))
-	return page.Done(err, v.Path("/account"), passkeyRemoved)
+	return page.GoToAfter(err, v.Path("/account"), passkeyRemoved)
 }

@@ -17,7 +17,7 @@ func (s *Server) showForgot(w http.ResponseWriter, r *http.Request) error {
 	if !s.Mail {
 		return checkout.ErrNotFound
 	}
-	s.Renderer.Open(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
+	s.Renderer.RenderSignedOut(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (s *Server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage
 	if p.Fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	s.Renderer.Open(w, r, status, "reset", "Choose a new password", p)
+	s.Renderer.RenderSignedOut(w, r, status, "reset", "Choose a new password", p)
 }
 
 // resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too. The browser is
@@ -88,7 +88,7 @@ func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.forget(w, r); err != nil {
+	if err := s.signOutBrowser(w, r); err != nil {
 		return err
 	}
 	s.addKnown(w, r, hash)

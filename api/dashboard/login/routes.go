@@ -13,8 +13,8 @@ import (
 func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	open(http.MethodGet, "/signin", s.showSignIn)
 	open(http.MethodPost, "/signin", s.signIn)
-	open(http.MethodGet, "/signin/code", s.withHalf(s.showSignInCode))
-	open(http.MethodPost, "/signin/code", s.withHalf(s.signInWithCode))
+	open(http.MethodGet, "/signin/code", s.requireHalfSignIn(s.showSignInCode))
+	open(http.MethodPost, "/signin/code", s.requireHalfSignIn(s.signInWithCode))
 	open(http.MethodPost, "/signin/passkey", s.signInWithPasskey)
 	open(http.MethodPost, "/passkey/challenge", s.challengePasskey)
 	open(http.MethodGet, "/password/forgot", s.showForgot)
@@ -26,12 +26,12 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)
 
 	get := func(path string, h page.Handler) {
-		open(http.MethodGet, page.InMode+path, s.SignedIn(merchant.RoleViewer, h))
+		open(http.MethodGet, page.ModeRoute+path, s.SignedIn(merchant.RoleViewer, h))
 	}
 	post := func(path string, h page.Handler) {
-		open(http.MethodPost, page.InMode+path, s.SignedIn(merchant.RoleViewer, h))
+		open(http.MethodPost, page.ModeRoute+path, s.SignedIn(merchant.RoleViewer, h))
 	}
-	open(http.MethodPost, page.InMode+"/passkey/challenge", s.challengePasskey)
+	open(http.MethodPost, page.ModeRoute+"/passkey/challenge", s.challengePasskey)
 	get("/confirm", s.showConfirm)
 	get("/account", s.showAccount)
 	get("/account/needs_factor", s.showNeedsFactor)

@@ -35,7 +35,7 @@ func (s *Server) startFactor(v page.Visit) (page.Answer, error) {
 	if v.Member.App {
 		return page.GoTo(v.Path("/account"), "")
 	}
-	unconfirmed, err := s.Unconfirmed(v, ConfirmPage{
+	unconfirmed, err := s.RequireProof(v, ConfirmPage{
 		Text: "You will then sign in with your password and a code from an app on your phone.", Button: "Continue",
 		Back: v.Path("/account"),
 	})
@@ -102,14 +102,15 @@ func (s *Server) confirmFactor(v page.Visit) (page.Answer, error) {
 		return page.Answer{}, err
 	}
 	codes, hashes := newRecoveryCodes()
-	made, err := page.Made(s.Secrets, v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes(v), func() error {
+	set, text := setOfCodes(v, hashes), strings.Join(codes, "\n")
+	got, err := page.CreateOnce(s.Secrets, v, set, text, pageOfCodes(v), func() error {
 		return s.Secrets.ConfirmSecondFactor(
 			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
 			v.Browser, v.AuditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
 		)
 	})
 	if !errors.Is(err, checkout.ErrNotFound) {
-		return made, err
+		return got, err
 	}
 	_, err = s.Secrets.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID)
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -136,9 +137,9 @@ func pageOfCodes(v page.Visit) func(set string) string {
 
 // showRecoveryCodes serves GET …/account/recovery_codes, once for each set.
 func (s *Server) showRecoveryCodes(v page.Visit) (page.Answer, error) {
-	codes, err := s.Secrets.TakeReveal(v.Context(), v.Reveal(v.URL.Query().Get("set")))
+	codes, err := s.Secrets.TakeReveal(v.Context(), v.OneTimeSecret(v.URL.Query().Get("set")))
 	if err != nil {
-		return page.Gone(err, v.Path("/account"))
+		return page.ExplainMissingSecret(err, v.Path("/account"))
 	}
 	return page.Show("recovery_codes", "Your recovery codes", strings.Split(codes, "\n"))
 }
@@ -154,11 +155,11 @@ func (s *Server) removeFactor(v page.Visit) (page.Answer, error) {
 	if v.Member.Passkeys > 0 {
 		text = "App codes will no longer be accepted. Your passkeys and recovery codes stay."
 	}
-	unconfirmed, err := s.Unconfirmed(v, ConfirmPage{Text: text, Button: "Turn it off", Back: v.Path("/account")})
+	unconfirmed, err := s.RequireProof(v, ConfirmPage{Text: text, Button: "Turn it off", Back: v.Path("/account")})
 	if unconfirmed != nil || err != nil {
 		return page.OrNone(unconfirmed), err
 	}
 	err = s.People.RemoveSecondFactor(v.Context(), v.MerchantID(), v.Member.ID,
 		v.AuditBoth("member.second_factor_off", v.Member.ID, "second factor: on → off"))
-	return page.Done(err, v.Path("/account"), factorOff)
+	return page.GoToAfter(err, v.Path("/account"), factorOff)
 }

@@ -25,7 +25,7 @@ func (s *Server) startSession(
 	if err != nil {
 		return err
 	}
-	others, err := s.keepOthers(r, member)
+	others, err := s.signOutOthers(r, member)
 	if err != nil {
 		return err
 	}
@@ -40,12 +40,12 @@ func (s *Server) startSession(
 	return nil
 }
 
-// ours are the addresses of pages of a merchant, and those of before, which name no merchant.
-var ours = regexp.MustCompile(`^/(?:m/(mer_[0-9a-z]+)/|test/|live/|account)`)
+// ownPages are the addresses of pages of a merchant, and those of before, which name no merchant.
+var ownPages = regexp.MustCompile(`^/(?:m/(mer_[0-9a-z]+)/|test/|live/|account)`)
 
 // safeNext returns the page to open after signing in. It allows only pages of this dashboard.
 func safeNext(next string) string {
-	if ours.MatchString(next) && page.Local(next) {
+	if ownPages.MatchString(next) && page.IsLocal(next) {
 		return next
 	}
 	return "/"
@@ -53,7 +53,7 @@ func safeNext(next string) string {
 
 // merchantOf returns the merchant that an address names, "" for none.
 func merchantOf(next string) string {
-	if parts := ours.FindStringSubmatch(next); parts != nil {
+	if parts := ownPages.FindStringSubmatch(next); parts != nil {
 		return parts[1]
 	}
 	return ""

@@ -39,7 +39,7 @@ func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		}
 		form.Back, form.Email = v.Path("/account#merchants"), v.Member.Email
 	}
-	s.Renderer.Open(w, r, http.StatusOK, "signin", "Sign in", form)
+	s.Renderer.RenderSignedOut(w, r, http.StatusOK, "signin", "Sign in", form)
 	return nil
 }
 
@@ -56,7 +56,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
 		return err
 	}
-	tried := s.meant(r, all, form.Merchant, merchantOf(form.Next))
+	tried := s.orderCandidates(r, all, form.Merchant, merchantOf(form.Next))
 	hashes := hashesOfPasswords(tried)
 	if err := s.mayGuessPassword(r, form.Email, hashes...); err != nil {
 		return err
@@ -75,10 +75,10 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 		if err := s.People.LogFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
 			return err
 		}
-		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
+		s.Renderer.RenderSignedOut(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
 		return nil
 	}
-	m, err := s.salted(r.Context(), tried[at], all[0].Hash, password)
+	m, err := s.shareSalt(r.Context(), tried[at], all[0].Hash, password)
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	return s.startSession(w, r, m.Member, m.Hash, safeNext(form.Next))
 }
 
-// meant returns the accounts that a person may mean, the likeliest first: those of the merchant, if one is named, and
-// first the one whose page is to be opened, then those that were signed in before in this browser.
-func (s *Server) meant(
+// orderCandidates returns the accounts that a person may mean, the likeliest first: those of the merchant, if one is
+// named, and first the one whose page is to be opened, then those that were signed in before in this browser.
+func (s *Server) orderCandidates(
 	r *http.Request, all []people.MemberWithPassword, merchantID, opens string,
 ) (known []people.MemberWithPassword) {
 	var others []people.MemberWithPassword
@@ -100,7 +100,7 @@ func (s *Server) meant(
 		case merchantID != "" && m.MerchantID != merchantID:
 		case m.MerchantID == opens:
 			known = append([]people.MemberWithPassword{m}, known...)
-		case s.knows(r, m.Hash):
+		case s.isKnown(r, m.Hash):
 			known = append(known, m)
 		default:
 			others = append(others, m)
@@ -125,9 +125,9 @@ func hashFor(ctx context.Context, people *people.Store, email, password string) 
 	return passhash.Hash(ctx, password, append(hashesOfPasswords(all), "")[0])
 }
 
-// salted gives a member whose hash is of a time when each account had its own salt the salt of the first account. A
+// shareSalt gives a member whose hash is of a time when each account had its own salt the salt of the first account. A
 // browser that was known by the former hash is so again after its next sign-in.
-func (s *Server) salted(
+func (s *Server) shareSalt(
 	ctx context.Context, m people.MemberWithPassword, first, password string,
 ) (people.MemberWithPassword, error) {
 	if passhash.Alike(m.Hash, first) {
@@ -150,7 +150,8 @@ type codePage struct {
 
 // showSignInCode serves GET /signin/code.
 func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request, m merchant.Member, _ string) error {
-	s.Renderer.Open(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
+	p := codePage{Next: r.URL.Query().Get("next"), Who: m}
+	s.Renderer.RenderSignedOut(w, r, http.StatusOK, "signin_code", "Sign in", p)
 	return nil
 }
 
@@ -165,7 +166,7 @@ func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m mercha
 	}
 	next := safeNext(r.PostFormValue("next"))
 	if fault != "" {
-		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault, m})
+		s.Renderer.RenderSignedOut(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault, m})
 		return nil
 	}
 	s.Renderer.SetCookie(w, halfCookie, "", -1)
@@ -178,10 +179,10 @@ func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error
 	c := s.ceremonyOf(r, toSignIn, passkeyCookie)
 	s.Renderer.SetCookie(w, passkeyCookie, "", -1)
 	refuse := func() {
-		s.Renderer.Open(w, r, http.StatusUnprocessableEntity, "signin", "Sign in",
+		s.Renderer.RenderSignedOut(w, r, http.StatusUnprocessableEntity, "signin", "Sign in",
 			signInForm{Next: r.PostFormValue("next"), Mail: s.Mail, NoPasskey: true})
 	}
-	answer, session, err := s.answered(r, c)
+	answer, session, err := s.readAssertion(r, c)
 	var m people.MemberWithPassword
 	if err == nil {
 		m, err = s.People.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
@@ -211,7 +212,7 @@ func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error
 
 // signOut serves POST /signout. It signs the browser out of every merchant.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
-	if err := s.forget(w, r); err != nil {
+	if err := s.signOutBrowser(w, r); err != nil {
 		return err
 	}
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)

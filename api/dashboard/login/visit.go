@@ -62,7 +62,7 @@ func (s *Server) SignedIn(needs merchant.Role, h page.Handler) web.Handler {
 func (s *Server) Visitor(r *http.Request) (page.Visit, error) {
 	named := mux.Vars(r)["merchant"]
 	merchant := cmp.Or(named, s.Renderer.Cookie(r, lastCookie))
-	members, err := s.signedIn(r, merchant)
+	members, err := s.signedInMembers(r, merchant)
 	if err != nil {
 		return page.Visit{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Server) Visitor(r *http.Request) (page.Visit, error) {
 	}
 	at := slices.IndexFunc(members, func(m people.SignedInMember) bool { return m.MerchantID == merchant })
 	if at < 0 && named != "" {
-		return page.Visit{}, s.absent(r, members[0].Member, named)
+		return page.Visit{}, s.refuseMerchant(r, members[0].Member, named)
 	}
 	m := members[max(at, 0)]
 	mode := checkout.ModeTest
@@ -84,9 +84,9 @@ func (s *Server) Visitor(r *http.Request) (page.Visit, error) {
 	}, nil
 }
 
-// absent returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person may sign
-// in there, else checkout.ErrNotFound. Who is signed in has proved the e-mail address.
-func (s *Server) absent(r *http.Request, person merchant.Member, merchantID string) error {
+// refuseMerchant returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person
+// may sign in there, else checkout.ErrNotFound. Who is signed in has proved the e-mail address.
+func (s *Server) refuseMerchant(r *http.Request, person merchant.Member, merchantID string) error {
 	all, err := s.People.MembersByEmail(r.Context(), person.Email)
 	if err != nil {
 		return err

@@ -45,24 +45,24 @@ func GoTo(path, notice string) (Answer, error) {
 	return Answer{Status: http.StatusSeeOther, Location: path, Notice: notice}, nil
 }
 
-// Done is GoTo after an action that may have failed with err.
-func Done(err error, path, notice string) (Answer, error) {
+// GoToAfter is GoTo after an action that may have failed with err.
+func GoToAfter(err error, path, notice string) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
 	return GoTo(path, notice)
 }
 
-// Local reports whether a redirect to address, which somebody else may have written, stays at this server. Its path
+// IsLocal reports whether a redirect to address, which somebody else may have written, stays at this server. Its path
 // must be clean, as sent and decoded: http.Redirect cleans the path that it gets, and a browser reads a backslash as a
 // slash, leaves out tabs and line ends, and takes a second slash at the beginning for the start of another host.
-func Local(address string) bool {
+func IsLocal(address string) bool {
 	sent, _, _ := strings.Cut(address, "?")
 	decoded, err := url.PathUnescape(sent)
-	return err == nil && clean(sent) && clean(decoded)
+	return err == nil && isClean(sent) && isClean(decoded)
 }
 
-func clean(at string) bool {
+func isClean(at string) bool {
 	plain := path.Clean(at)
 	odd := func(r rune) bool { return r == '\\' || unicode.IsControl(r) }
 	return strings.HasPrefix(at, "/") && (at == plain || at == plain+"/") && at != "//" && !strings.ContainsFunc(at, odd)

@@ -22,9 +22,9 @@ func Notice(key, text string) string {
 // NothingChanged is the notice after a form that changes nothing.
 var NothingChanged = Notice("nothing_changed", "There are no changes to save.")
 
-// takeNotice returns the message for this page and removes its cookie. It returns "" when htmx
+// popNotice returns the message for this page and removes its cookie. It returns "" when htmx
 // loads a part of a page, so that the message waits for a whole page.
-func (f *Renderer) takeNotice(w http.ResponseWriter, r *http.Request) string {
+func (f *Renderer) popNotice(w http.ResponseWriter, r *http.Request) string {
 	key := f.Cookie(r, noticeCookie)
 	if key == "" || r.Header.Get("HX-Request") != "" {
 		return ""

@@ -37,7 +37,7 @@ type Renderer struct {
 // Write writes the answer to a visitor.
 func (r *Renderer) Write(w http.ResponseWriter, v Visit, got Answer) {
 	if got.Location == "" {
-		v.notice = r.takeNotice(w, v.Request)
+		v.notice = r.popNotice(w, v.Request)
 		r.Render(w, v, got.Status, got.Page, got.Title, got.Data)
 		return
 	}
@@ -50,8 +50,8 @@ func (r *Renderer) Write(w http.ResponseWriter, v Visit, got Answer) {
 	http.Redirect(w, v.Request, got.Location, got.Status)
 }
 
-// Open writes a page for a visitor who is not signed in.
-func (r *Renderer) Open(w http.ResponseWriter, req *http.Request, status int, page, title string, data any) {
+// RenderSignedOut writes a page for a visitor who is not signed in.
+func (r *Renderer) RenderSignedOut(w http.ResponseWriter, req *http.Request, status int, page, title string, data any) {
 	r.Render(w, Visit{Request: req, Mode: checkout.ModeTest}, status, page, title, data)
 }
 

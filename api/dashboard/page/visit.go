@@ -45,12 +45,12 @@ func (v Visit) Owner() checkout.Owner {
 // MerchantID returns the id of the visitor's merchant.
 func (v Visit) MerchantID() string { return v.Member.MerchantID }
 
-// InMode begins the route of every page of a signed-in person, and Path its address: the account and the mode are in
+// ModeRoute begins the route of every page of a signed-in person, and Path its address: the account and the mode are in
 // the address, so a link opens what it names in whichever tab.
-const InMode = Of + "/{mode:test|live}"
+const ModeRoute = MerchantRoute + "/{mode:test|live}"
 
-// Of begins the route of what belongs to a merchant.
-const Of = "/m/{merchant:mer_[0-9a-z]+}"
+// MerchantRoute begins the route of what belongs to a merchant.
+const MerchantRoute = "/m/{merchant:mer_[0-9a-z]+}"
 
 // Path returns the address of a page of the visitor's merchant in the visit's mode.
 func (v Visit) Path(path string) string { return Home(v.MerchantID()) + string(v.Mode) + path }
@@ -78,7 +78,7 @@ func Entry(r *http.Request, m merchant.Member, what, detail string) merchant.Aud
 	return Visit{Request: r, Member: m}.AuditBoth(what, m.ID, detail)
 }
 
-// Reveal names the secret of subject for the visitor's browser.
-func (v Visit) Reveal(subject string) people.Reveal {
+// OneTimeSecret names the secret of subject for the visitor's browser.
+func (v Visit) OneTimeSecret(subject string) people.Reveal {
 	return people.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
 }
