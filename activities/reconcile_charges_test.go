@@ -96,7 +96,7 @@ func newSerialBooks(t *testing.T) *liveBooks {
 				yield(books.Charged{}, errors.New("this part of the list is away"))
 			}
 		}
-	}, Events: b.list, Note: acquirer.Reports{Books: store.Books, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
+	}, Events: b.list, Note: acquirer.Reports{Books: store.Books, Log: slog.New(slog.DiscardHandler)}.RecordReport, Risks: func(_ context.Context, reference string) ([]books.ChargeRisk, error) {
 		return b.risks[reference], b.away
 	}, Charged: func(_ context.Context, reference string) (books.Charged, error) {
 		c, ok := b.old[reference]
