@@ -201,6 +201,14 @@ func (f *front) do(method, path, key, body string, header ...string) answer {
 	return f.send(r)
 }
 
+// answers is do for a request whose answer must have a status.
+func (f *front) answers(status int, method, path, key, body string, header ...string) answer {
+	f.t.Helper()
+	got := f.do(method, path, key, body, header...)
+	require.Equal(f.t, status, got.status, got.body)
+	return got
+}
+
 func (f *front) send(r *http.Request) answer {
 	f.t.Helper()
 	w := f.serve(r)
@@ -241,6 +249,14 @@ func (a answer) withoutID() string {
 // refused is the status and the code of an error.
 func (a answer) refused() string { return fmt.Sprint(a.status, " ", a.json["error"]) }
 
+// timeIn reads a time of an answer.
+func timeIn(t *testing.T, text any) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text.(string))
+	require.NoError(t, err)
+	return at
+}
+
 // params returns the params of all faults.
 func (a answer) params() []string {
 	var params []string
@@ -250,6 +266,9 @@ func (a answer) params() []string {
 	}
 	return params
 }
+
+// ref names an object of the merchant in test mode.
+func (f *front) ref(id string) checkout.Ref { return f.merchant.Owner(checkout.ModeTest).Ref(id) }
 
 // count counts rows.
 func (f *front) count(table string) int {
@@ -268,8 +287,7 @@ const validSession = `{"amount":10.5,"currency":"USD","payout_currency":"USDC"}`
 // newSession creates a session and returns its id.
 func (f *front) newSession(key string) string {
 	f.t.Helper()
-	got := f.do("POST", "/v1/checkout", key, validSession)
-	require.Equal(f.t, 201, got.status, got.body)
+	got := f.answers(201, "POST", "/v1/checkout", key, validSession)
 	return got.json["id"].(string)
 }
 
@@ -277,16 +295,14 @@ func (f *front) newSession(key string) string {
 // secret.
 func (f *front) newEndpoint(key string) (id, secret string) {
 	f.t.Helper()
-	got := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"]}`)
-	require.Equal(f.t, 201, got.status, got.body)
+	got := f.answers(201, "POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"]}`)
 	return got.json["id"].(string), got.json["secret"].(string)
 }
 
 // newDelivery sends a test event and returns the event's id and the delivery's id.
 func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
 	f.t.Helper()
-	got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, "")
-	require.Equal(f.t, 202, got.status, got.body)
+	got := f.answers(202, "POST", "/v1/webhooks/"+endpoint+"/test", key, "")
 	return at(got, "event", "id"), at(got, "delivery", "id")
 }
 
@@ -300,8 +316,7 @@ func (f *front) endReplays() {
 func (f *front) newReplay(key, endpoint string) string {
 	f.t.Helper()
 	f.endReplays()
-	got := f.do("POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z"}`)
-	require.Equal(f.t, 202, got.status, got.body)
+	got := f.answers(202, "POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z"}`)
 	return got.json["id"].(string)
 }
 

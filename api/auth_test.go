@@ -61,7 +61,7 @@ func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
-	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(f.merchant.testKeyID)))
+	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), f.ref(f.merchant.testKeyID)))
 	for range 50 {
 		require.Equal(t, 401, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
 	}

@@ -28,14 +28,13 @@ func newDeliveryFront(t *testing.T) deliveryFront {
 	f := newFront(t)
 	endpoint, _ := f.newEndpoint(f.merchant.testKey)
 	_, delivery := f.newDelivery(f.merchant.testKey, endpoint)
-	return deliveryFront{f, endpoint, delivery, checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(delivery)}
+	return deliveryFront{f, endpoint, delivery, f.ref(delivery)}
 }
 
 // get reads the delivery.
 func (f deliveryFront) get() answer {
 	f.t.Helper()
-	got := f.do("GET", "/v1/deliveries/"+f.delivery, f.merchant.testKey, "")
-	require.Equal(f.t, 200, got.status)
+	got := f.answers(200, "GET", "/v1/deliveries/"+f.delivery, f.merchant.testKey, "")
 	return got
 }
 
@@ -148,8 +147,7 @@ func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
 		f.attempt("run-b", 1, 0) // by the other replay's run
 		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
 	}
-	got := f.steer("replay")
-	require.Equal(t, "409 delivery_in_progress", got.refused(), got.body)
+	require.Equal(t, "409 delivery_in_progress", f.steer("replay").refused())
 	require.Equal(t, 1, tries)
 }
 
@@ -179,8 +177,7 @@ func TestReplayDelivery_SaysWhyNot(t *testing.T) {
 	}
 	conflict("delivery_in_progress")
 	f.temporal.Start = func(client.StartWorkflowOptions) error { return context.DeadlineExceeded }
-	got := f.steer("replay")
-	require.Equal(t, 503, got.status)
+	require.Equal(t, 503, f.steer("replay").status)
 	require.Equal(t, "failed", f.get().json["status"])
 
 	f.temporal.Start = nil
@@ -274,8 +271,7 @@ func TestHoldDelivery_AndResume(t *testing.T) {
 
 	f.end(webhook.DeliveryCanceled)
 	for _, action := range []string{"hold", "resume"} {
-		got := f.steer(action)
-		require.Equal(t, "409 delivery_not_pending", got.refused())
+		require.Equal(t, "409 delivery_not_pending", f.steer(action).refused())
 	}
 	require.Equal(t, false, f.get().json["held"])
 }

@@ -15,8 +15,7 @@ func TestGetEvent_IsTheEnvelopeAndMore(t *testing.T) {
 	endpoint, _ := f.newEndpoint(key)
 	sent := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, `{"type":"payout.sent","metadata":{"b":1.50,"a":"<&>"}}`)
 	id := at(sent, "event", "id")
-	got := f.do("GET", "/v1/events/"+id, key, "")
-	require.Equal(t, 200, got.status)
+	got := f.answers(200, "GET", "/v1/events/"+id, key, "")
 	require.Equal(t, sent.json["event"], any(got.json))
 	require.Contains(t, got.body, `"metadata":{"b":1.50,"a":"<&>"}`, "data byte for byte")
 	require.Equal(t, "payout.sent", got.json["type"])
@@ -36,8 +35,7 @@ func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
 	}
 	read := func(query string) (got []string, answer map[string]any) {
 		t.Helper()
-		page := f.do("GET", "/v1/events?order=asc"+query, key, "")
-		require.Equal(t, 200, page.status, page.body)
+		page := f.answers(200, "GET", "/v1/events?order=asc"+query, key, "")
 		for _, e := range page.json["data"].([]any) {
 			got = append(got, e.(map[string]any)["id"].(string))
 		}

@@ -148,8 +148,7 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	path, body, _, _ := f.prepare("registration")
 	newer := *f
 	newer.MasterKeys = pg.NewMasterKey("k2") + "," + f.MasterKeys
-	first := newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k")
-	require.Equal(t, 201, first.status, first.body)
+	require.Equal(t, 201, newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k").status)
 	again := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
 	require.Equal(t, "503 unavailable", again.refused(), again.body)
 	require.Equal(t, "1", again.header.Get("Retry-After"))
@@ -208,8 +207,7 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 			busy := f.do("POST", path, key, body, idempotent, "k")
 			require.Equal(t, "409 idempotency_conflict", busy.refused(), "nobody knows yet that it died")
 			require.Equal(t, "1", busy.header.Get("Retry-After"))
-			other := f.do("POST", path, key, body+" ", idempotent, "k")
-			require.Equal(t, 409, other.status)
+			other := f.answers(409, "POST", path, key, body+" ", idempotent, "k")
 			require.Empty(t, other.header.Get("Retry-After"))
 
 			f.claimsRunOut()
@@ -379,11 +377,9 @@ func TestIdempotency_AnEndlessPathIsNotFound(t *testing.T) {
 	for range 200 {
 		endless += checkout.NewID("cs")
 	}
-	want := f.do("POST", "/v1/checkout/"+endless+"/expire", f.merchant.testKey, "")
-	require.Equal(t, 404, want.status)
+	want := f.answers(404, "POST", "/v1/checkout/"+endless+"/expire", f.merchant.testKey, "")
 	for _, path := range []string{"/v1/checkout/" + endless + "/expire", "/v1/checkout/" + strings.Repeat("%41", 2000) + "/expire"} {
-		got := f.do("POST", path, f.merchant.testKey, "", idempotent, "k")
-		require.Equal(t, 404, got.status, got.body)
+		got := f.answers(404, "POST", path, f.merchant.testKey, "", idempotent, "k")
 		require.Equal(t, want.json["error"], got.json["error"])
 	}
 	require.Zero(t, f.count("idempotent_request"))
@@ -535,8 +531,7 @@ func TestIdempotency_AfterADayItIsANewRequest(t *testing.T) {
 	require.NotEqual(t, first.json["id"], second.json["id"])
 	require.Equal(t, second.body, create(validSession).body)
 	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '24 hours 1 second'`)
-	third := create(with("amount", "7"))
-	require.Equal(t, 201, third.status, "whatever its body")
+	require.Equal(t, 201, create(with("amount", "7")).status, "whatever its body")
 	require.Equal(t, 3, f.count("checkout_session"))
 	forget := func(want int) {
 		n, err := f.store.Installation.DeleteOld(t.Context(), storage.OldAnswers, storage.KeepAnswers, 10)

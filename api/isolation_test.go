@@ -160,12 +160,10 @@ func (m *isolation) awaitFeed() {
 func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
 	m.t.Helper()
 	o := owner{merchant: who, mode: mode}
-	created := m.do("POST", "/v1/webhooks", o.key(), registrationOf("https://"+name+".example/hook"), idempotencyHeader, "register-"+name)
-	require.Equal(m.t, 201, created.status, created.body)
+	created := m.answers(201, "POST", "/v1/webhooks", o.key(), registrationOf("https://"+name+".example/hook"), idempotencyHeader, "register-"+name)
 	endpoint, secret := created.json["id"].(string), created.json["secret"].(string)
 	event, delivery := m.newDelivery(o.key(), endpoint)
-	session := m.do("POST", "/v1/checkout", o.key(), orderOf("order-"+name, "https://"+name+".example/hook"))
-	require.Equal(m.t, 201, session.status, session.body)
+	session := m.answers(201, "POST", "/v1/checkout", o.key(), orderOf("order-"+name, "https://"+name+".example/hook"))
 	paid, payout := m.newPayout(who, mode)
 	m.exec(`UPDATE payout SET status = 'failed', failure = 'network_error', sent_at = NULL, failed_at = created_at WHERE id = $1`, payout)
 	m.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, paid, event) // a test event tells of none

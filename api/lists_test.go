@@ -38,8 +38,7 @@ func TestLists_WalkToTheEndInPages(t *testing.T) {
 		sizes := []int{}
 		cursor := ""
 		for {
-			page := f.do("GET", l.path+cursor, key, "")
-			require.Equal(t, 200, page.status, page.body)
+			page := f.answers(200, "GET", l.path+cursor, key, "")
 			require.Len(t, page.json, 3)
 			got = append(got, page.ids()...)
 			sizes = append(sizes, len(page.ids()))
@@ -118,12 +117,10 @@ func TestLists_ByTime(t *testing.T) {
 	f.newPayout(f.merchant, checkout.ModeTest)
 	for _, l := range lists {
 		entry := f.do("GET", l.path, key, "").json["data"].([]any)[0].(map[string]any)
-		created, err := time.Parse(time.RFC3339, entry["created_at"].(string))
-		require.NoError(t, err)
+		created := timeIn(t, entry["created_at"])
 		zone := time.FixedZone("", -3*3600)
 		count := func(query string, at time.Time) int {
-			got := f.do("GET", l.path+"?"+query+"="+url.QueryEscape(at.In(zone).Format(time.RFC3339Nano)), key, "")
-			require.Equal(t, 200, got.status, got.body)
+			got := f.answers(200, "GET", l.path+"?"+query+"="+url.QueryEscape(at.In(zone).Format(time.RFC3339Nano)), key, "")
 			return len(got.ids())
 		}
 		require.Equal(t, 1, count("since", created), "since is in it")
@@ -166,8 +163,7 @@ func TestLists_Filters(t *testing.T) {
 		"/v1/replays?webhook=" + a:                                          {},
 		fmt.Sprintf("/v1/deliveries?limit=5&status=failed&event=%s", event): {},
 	} {
-		got := f.do("GET", path, key, "")
-		require.Equal(t, 200, got.status, got.body)
+		got := f.answers(200, "GET", path, key, "")
 		require.Equal(t, want, got.ids(), path)
 	}
 	require.NotContains(t, f.do("GET", "/v1/deliveries", key, "").body, `"attempts"`, "only a single delivery has them")
@@ -177,8 +173,7 @@ func TestListSessions_Filters(t *testing.T) {
 	f := newFront(t)
 	unguarded := f.newMerchant(false)
 	create := func(key, orderID string) string {
-		got := f.do("POST", "/v1/checkout", key, with("metadata", `{"order_id":`+orderID+`}`))
-		require.Equal(t, 201, got.status, got.body)
+		got := f.answers(201, "POST", "/v1/checkout", key, with("metadata", `{"order_id":`+orderID+`}`))
 		return got.json["id"].(string)
 	}
 	key := f.merchant.testKey
@@ -210,8 +205,7 @@ func TestListSessions_Filters(t *testing.T) {
 		{unguarded.testKey, "order_id=A-1", []string{second, first}},
 		{unguarded.testKey, "order_id=L", []string{}},
 	} {
-		got := f.do("GET", "/v1/checkout?"+c.query, c.key, "")
-		require.Equal(t, 200, got.status, got.body)
+		got := f.answers(200, "GET", "/v1/checkout?"+c.query, c.key, "")
 		require.Equal(t, c.want, got.ids(), c.query)
 	}
 	for query, want := range map[string][]string{
@@ -226,8 +220,7 @@ func TestListSessions_ByMetadata(t *testing.T) {
 	f := newFront(t)
 	key := f.merchant.testKey
 	create := func(metadata string) string {
-		got := f.do("POST", "/v1/checkout", key, with("metadata", metadata))
-		require.Equal(t, 201, got.status, got.body)
+		got := f.answers(201, "POST", "/v1/checkout", key, with("metadata", metadata))
 		return got.json["id"].(string)
 	}
 	first := create(`{"cart":"c-77","items":3}`)
@@ -242,8 +235,7 @@ func TestListSessions_ByMetadata(t *testing.T) {
 		"metadata[nothing]=c-77" + recent:                    {},
 		"metadata[cart]=c-77&order_id=none":                  {},
 	} {
-		got := f.do("GET", "/v1/checkout?"+query, key, "")
-		require.Equal(t, 200, got.status, got.body)
+		got := f.answers(200, "GET", "/v1/checkout?"+query, key, "")
 		require.Equal(t, want, got.ids(), query)
 	}
 	old := "&since=" + url.QueryEscape(time.Now().AddDate(0, 0, -32).Format(time.RFC3339))
@@ -264,8 +256,7 @@ func TestListSessions_ByMetadata(t *testing.T) {
 		require.Equal(t, 400, got.status, query)
 		require.Contains(t, got.body, `"param":"`+param+`"`, query)
 	}
-	got := f.do("GET", "/v1/events?metadata[cart]=c-77", key, "")
-	require.Equal(t, 400, got.status, "other lists have no such filter")
+	require.Equal(t, 400, f.do("GET", "/v1/events?metadata[cart]=c-77", key, "").status, "other lists have no such filter")
 }
 
 // TestListSessions_EntriesAreTheWholeSessions checks that a list shows each session exactly as GET
@@ -296,8 +287,7 @@ func TestListSessions_EntriesAreTheWholeSessions(t *testing.T) {
 		payout := entry["payout"].(map[string]any)
 		require.Equal(t, id, payout["session_id"])
 		require.Len(t, entry["timeline"], 5)
-		alone := f.do("GET", "/v1/payouts/"+payout["id"].(string), key, "")
-		require.Equal(t, 200, alone.status)
+		alone := f.answers(200, "GET", "/v1/payouts/"+payout["id"].(string), key, "")
 		require.Equal(t, payout, alone.json)
 		require.Equal(t, payout, f.do("GET", "/v1/payouts", key, "").json["data"].([]any)[i])
 	}

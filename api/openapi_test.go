@@ -156,9 +156,8 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 		session := f.newSession(f.merchant.testKey)
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 		_, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-		_, err := f.store.Payouts.FinishPayout(t.Context(), ref, 1, failure)
-		require.NoError(t, err)
+		ref := f.ref(settled.PayoutID)
+		f.finishPayout(ref, 1, failure)
 	}
 	unnamed := f.newSession(f.merchant.testKey) // refused before the card network named the card
 	f.payWith(checkout.PaymentMethod{Type: "card"}, unnamed, checkout.ChargeResult{
@@ -178,7 +177,7 @@ func (f *front) payWith(
 	card checkout.PaymentMethod, session string, result checkout.ChargeResult,
 ) (string, storage.FollowUp) {
 	f.t.Helper()
-	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(session)
+	ref := f.ref(session)
 	id := storagetest.Begin(f.t, f.store, ref, storage.NewPayment{Method: card}, "")
 	return id, storagetest.Finish(f.t, f.store, ref, id, result)
 }
@@ -312,8 +311,7 @@ func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 		require.Less(t, got.status, 300, "%s: %s", o, got.body)
 		repeated := f.do("POST", path, f.merchant.testKey, first, idempotent, "k"+o.Path)
 		require.Equal(t, "true", repeated.header.Get("Idempotent-Replayed"), o)
-		got = f.do("POST", path, f.merchant.testKey, first+" ", idempotent, "k"+o.Path)
-		require.Equal(t, "409 idempotency_conflict", got.refused(), o)
+		require.Equal(t, "409 idempotency_conflict", f.do("POST", path, f.merchant.testKey, first+" ", idempotent, "k"+o.Path).refused(), o)
 	}
 }
 

@@ -16,10 +16,16 @@ import (
 func (f *front) failedPayout() checkout.Ref {
 	f.t.Helper()
 	_, settled := f.pay(f.newSession(f.merchant.testKey), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, err := f.store.Payouts.FinishPayout(f.t.Context(), ref, 1, checkout.PayoutInvalidAddress)
-	require.NoError(f.t, err)
+	ref := f.ref(settled.PayoutID)
+	f.finishPayout(ref, 1, checkout.PayoutInvalidAddress)
 	return ref
+}
+
+// finishPayout ends a payout; "" is success.
+func (f *front) finishPayout(ref checkout.Ref, generation int, failure checkout.PayoutFailure) {
+	f.t.Helper()
+	_, err := f.store.Payouts.FinishPayout(f.t.Context(), ref, generation, failure)
+	require.NoError(f.t, err)
 }
 
 func (f *front) retry(id string) answer {
@@ -52,8 +58,7 @@ func TestRetryPayout_SendsItAgain(t *testing.T) {
 	require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, started[2].WorkflowIDReusePolicy)
 	require.Equal(t, 1, f.count("audit_entry WHERE action = 'payout.retried' AND subject = '"+ref.ID+"' AND mode = 'test'"))
 
-	got = f.retry(ref.ID)
-	require.Equal(t, "409 payout_not_failed", got.refused(), "a double click")
+	require.Equal(t, "409 payout_not_failed", f.retry(ref.ID).refused(), "a double click")
 	require.Len(t, started, 3)
 	require.Equal(t, 1, f.count("audit_entry WHERE action = 'payout.retried'"))
 }
@@ -124,8 +129,7 @@ func TestRetryPayout_SaysWhyNot(t *testing.T) {
 	f.exec(`INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ('tr_1', 'tre_1', 0, 'live', 1, now())`)
 	f.exec(`INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
 		VALUES ('tr_1', $1, $2, 'test', 'USDC', '0x2', 1, 0, 100, true, now())`, ref.ID, f.merchant.ID)
-	got = post(f.merchant.testKey, ref.ID, "")
-	require.Equal(t, "409 transfer_not_final", got.refused())
+	require.Equal(t, "409 transfer_not_final", post(f.merchant.testKey, ref.ID, "").refused())
 	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "").json["status"])
 	require.Zero(t, f.count("audit_entry WHERE action = 'payout.retried'"))
 }

@@ -21,18 +21,15 @@ func TestCreateReplay_StartsAWorkflow(t *testing.T) {
 		started = append(started, o)
 		return nil
 	}
-	got := f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, `{"since":"2026-01-01T02:00:00+02:00"}`)
-	require.Equal(t, 202, got.status, got.body)
+	got := f.answers(202, "POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, `{"since":"2026-01-01T02:00:00+02:00"}`)
 	id := got.json["id"].(string)
 	require.Equal(t, "/v1/replays/"+id, got.header.Get("Location"))
 	require.Len(t, started, 1)
 	require.Equal(t, id, started[0].ID)
-	read := f.do("GET", "/v1/replays/"+id, f.merchant.testKey, "")
-	require.Equal(t, 200, read.status)
+	read := f.answers(200, "GET", "/v1/replays/"+id, f.merchant.testKey, "")
 	require.Equal(t, got.json, read.json)
 	for _, name := range []string{"created_at", "until"} {
-		at, err := time.Parse(time.RFC3339, got.json[name].(string))
-		require.NoError(t, err)
+		at := timeIn(t, got.json[name])
 		require.InDelta(t, 0, time.Since(at).Seconds(), 60)
 		delete(got.json, name)
 	}
@@ -65,8 +62,7 @@ func TestCreateReplay_PreviewOnlyCounts(t *testing.T) {
 		`{"since":"2026-01-01T00:00:00Z","until":null,"status":null,"preview":true}`:           1,
 		`{"since":"2026-01-01T00:00:00.123456789Z","rate":1,"status":"failed","preview":true}`: 1,
 	} {
-		got := f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, body)
-		require.Equal(t, 200, got.status, got.body)
+		got := f.answers(200, "POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, body)
 		require.Equal(t, total, got.json["total"], body)
 		require.Equal(t, true, got.json["preview"])
 		require.Equal(t, f.endpoint, got.json["webhook_id"])
@@ -82,13 +78,10 @@ func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
 	replay := func(endpoint, rate, key string) answer {
 		return f.do("POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z","rate":`+rate+`}`)
 	}
-	first := replay(f.endpoint, "90", key)
-	require.Equal(t, 202, first.status, first.body)
-	again := replay(f.endpoint, "1", key)
-	require.Equal(t, "409 replay_running", again.refused())
+	require.Equal(t, 202, replay(f.endpoint, "90", key).status)
+	require.Equal(t, "409 replay_running", replay(f.endpoint, "1", key).refused())
 	other, _ := f.newEndpoint(key)
-	fast := replay(other, "11", key)
-	require.Equal(t, "409 replay_rate_exceeded", fast.refused())
+	require.Equal(t, "409 replay_rate_exceeded", replay(other, "11", key).refused())
 	require.Equal(t, 202, replay(other, "10", key).status, "100 a second together")
 	live, _ := f.newEndpoint(f.merchant.liveKey)
 	require.Equal(t, 409, replay(live, "1", f.merchant.liveKey).status, "both modes together")
@@ -115,15 +108,13 @@ func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
 		}()
 		return nil
 	}
-	got := f.do("POST", "/v1/replays/"+id+"/cancel", key, "")
-	require.Equal(t, 200, got.status)
+	got := f.answers(200, "POST", "/v1/replays/"+id+"/cancel", key, "")
 	require.Equal(t, "canceled", got.json["status"])
 	require.EqualValues(t, 3, got.json["started"])
 	require.NotNil(t, got.json["finished_at"])
 	require.Equal(t, "0 of 0 done", f.value(`SELECT detail FROM audit_entry WHERE action = 'replay.cancel_requested'`))
 	f.temporal.Cancel = func(string) error { panic("it has ended") }
-	again := f.do("POST", "/v1/replays/"+id+"/cancel", key, "")
-	require.Equal(t, 200, again.status)
+	again := f.answers(200, "POST", "/v1/replays/"+id+"/cancel", key, "")
 	require.Equal(t, got.body, again.body)
 }
 

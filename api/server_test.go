@@ -44,8 +44,7 @@ func TestServer_RequestID(t *testing.T) {
 
 func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
 	f := newFront(t)
-	got := f.do("POST", "/v1/checkout?token=hush", f.merchant.testKey, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
-	require.Equal(t, 201, got.status)
+	got := f.answers(201, "POST", "/v1/checkout?token=hush", f.merchant.testKey, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
 	lines := strings.Split(strings.TrimSpace(f.log.String()), "\n")
 	require.Len(t, lines, 1)
 	var line map[string]any
@@ -150,15 +149,13 @@ func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
 func TestHealthz_AnswersWithoutAnything(t *testing.T) {
 	f := newFront(t)
 	f.store.Close()
-	got := f.do("GET", "/healthz", "", "")
-	require.Equal(t, 200, got.status)
+	got := f.answers(200, "GET", "/healthz", "", "")
 	require.Equal(t, map[string]any{"status": "ok"}, got.json)
 }
 
 func TestReadyz_SaysWhichIsDown(t *testing.T) {
 	f := newFront(t)
-	got := f.do("GET", "/readyz", "", "")
-	require.Equal(t, 200, got.status, got.body)
+	got := f.answers(200, "GET", "/readyz", "", "")
 	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "ok"}}, got.json)
 	f.store.Close()
 	require.Eventually(t, func() bool { // an answer is good for a second
@@ -179,8 +176,7 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 		}
 		return nil
 	})
-	got := f.do("GET", "/readyz", "", "")
-	require.Equal(t, 503, got.status)
+	got := f.answers(503, "GET", "/readyz", "", "")
 	require.Equal(t, "The service is not ready: it waits.", got.json["message"])
 	state.Works()
 	require.Equal(t, 200, f.do("GET", "/readyz", "", "").status)
@@ -211,8 +207,7 @@ func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
 	state.Works()
 	got := f.do("GET", "/readyz", "", "")
 	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "down"}}, got.json)
-	got = f.do("GET", "/v1/checkout", f.merchant.testKey, "", "X-Request-Id", "mine")
-	require.Equal(t, 200, got.status, got.body)
+	got = f.answers(200, "GET", "/v1/checkout", f.merchant.testKey, "", "X-Request-Id", "mine")
 	require.Equal(t, "mine", got.header.Get("X-Request-Id"))
 }
 

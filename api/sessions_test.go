@@ -53,10 +53,8 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 	require.Equal(t, id, started["cs"], "no session without its workflow")
 	require.True(t, checkout.IsID("pic", started["pic"]), "a picture is fetched")
 	require.Equal(t, "/v1/checkout/"+id, got.header.Get("Location"))
-	created, err := time.Parse("2006-01-02T15:04:05.000Z", got.json["created_at"].(string))
-	require.NoError(t, err)
-	expires, err := time.Parse("2006-01-02T15:04:05.000Z", got.json["expires_at"].(string))
-	require.NoError(t, err)
+	created := timeIn(t, got.json["created_at"])
+	expires := timeIn(t, got.json["expires_at"])
 	require.Equal(t, time.Hour, expires.Sub(created))
 	require.WithinDuration(t, time.Now(), created, time.Minute)
 	delete(got.json, "created_at")
@@ -79,8 +77,7 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 	require.Contains(t, got.body, `"amount":10.50,`)
 	require.Contains(t, got.body, `"metadata":{"order_id":"A-1","n":1.50,"b":true}`, "bytes kept")
 
-	read := f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "")
-	require.Equal(t, 200, read.status)
+	read := f.answers(200, "GET", "/v1/checkout/"+id, f.merchant.testKey, "")
 	require.Equal(t, strings.Replace(got.body, `,"webhook_signed_by":null`, "", 1), read.body, "GET returns the same object")
 	require.NotContains(t, f.log.String(), "ann@example.com")
 	require.NotContains(t, f.log.String(), "A-1")
@@ -88,8 +85,7 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 
 func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 	f := newFront(t)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
-	require.Equal(t, 201, got.status)
+	got := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, validSession)
 	for _, name := range []string{"customer_email", "redirect_url", "cancel_url", "description", "locale", "line_items", "webhook_url", "transaction", "payout", "completed_at"} {
 		value, ok := got.json[name]
 		require.True(t, ok, name)
@@ -199,8 +195,7 @@ func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
 	f := newFront(t)
 	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
 		f.exec(`UPDATE merchant SET fee_basis_points = 290, fee_fixed = 500 WHERE id = $1`, f.merchant.ID)
-		got := f.do("POST", "/v1/checkout", key, with("amount", `5.14`))
-		require.Equal(t, 400, got.status)
+		got := f.answers(400, "POST", "/v1/checkout", key, with("amount", `5.14`))
 		require.Equal(t, "amount", got.json["param"])
 		require.Contains(t, got.json["message"], "amount must exceed the fee of 2.90 % + 5.00 per payment")
 		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, with("amount", `5.16`)).status)
@@ -226,8 +221,7 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 			require.Equal(t, "forbidden", got.json["error"])
 		}
 	}
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"livemode":true,"amount":"x"}`)
-	require.Equal(t, 403, got.status, "what a key may do comes before how it says it")
+	require.Equal(t, 403, f.do("POST", "/v1/checkout", f.merchant.testKey, `{"livemode":true,"amount":"x"}`).status, "what a key may do comes before how it says it")
 	require.Equal(t, 4, f.count("checkout_session"))
 }
 
@@ -241,8 +235,7 @@ func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 
 func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []money.PayoutCurrency{money.ETH} })
-	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
-	require.Equal(t, 403, got.status)
+	got := f.answers(403, "POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, "Live mode is not available for USDC.", got.json["message"])
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
 }
@@ -297,8 +290,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 
 func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
 	f := newFront(t)
-	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("payout_currency", `"BTC"`))
-	require.Equal(t, 403, got.status)
+	got := f.answers(403, "POST", "/v1/checkout", f.merchant.liveKey, with("payout_currency", `"BTC"`))
 	require.Contains(t, got.json["message"], "BTC")
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status)
 }
@@ -341,8 +333,7 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
 	f := newFront(t)
 	for _, name := range []string{"redirect_url", "cancel_url", "webhook_url"} {
-		got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
-		require.Equal(t, 400, got.status)
+		got := f.answers(400, "POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
 		require.Equal(t, name+" must be https in live mode", got.json["message"])
 		require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with(name, `"http://shop.example/"`)).status)
 	}
@@ -352,10 +343,8 @@ func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *tes
 	f := newFront(t, func(c *Config) { c.SessionLifetime = time.Minute })
 	for key, want := range map[string]time.Duration{f.merchant.testKey: time.Minute, f.merchant.liveKey: time.Hour} {
 		got := f.do("POST", "/v1/checkout", key, validSession)
-		created, err := time.Parse(time.RFC3339, got.json["created_at"].(string))
-		require.NoError(t, err)
-		expires, err := time.Parse(time.RFC3339, got.json["expires_at"].(string))
-		require.NoError(t, err)
+		created := timeIn(t, got.json["created_at"])
+		expires := timeIn(t, got.json["expires_at"])
 		require.Equal(t, want, expires.Sub(created))
 	}
 }
@@ -363,8 +352,7 @@ func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *tes
 func TestCreateSession_OrderIDInUse(t *testing.T) {
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
-	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 201, first.status)
+	first := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body)
 	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
 	require.Equal(t, "409 order_id_in_use", again.refused())
 	require.Equal(t, first.json["id"], again.json["session_id"])
@@ -412,8 +400,7 @@ func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.
 	body := with("metadata", `{"order_id":"A-1"}`)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status)
 	f.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second'`)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 503, got.status)
+	got := f.answers(503, "POST", "/v1/checkout", f.merchant.testKey, body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.json, "session_id")
 }
@@ -421,8 +408,7 @@ func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.
 func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.T) {
 	f := newFront(t)
 	body := with("webhook_url", `"https://shop.example/hook"`)
-	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 201, first.status, first.body)
+	first := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body)
 	secret := first.json["webhook_secret"].(string)
 	require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
 	require.Nil(t, first.json["webhook_signed_by"])
@@ -434,8 +420,7 @@ func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.
 	require.NotEqual(t, secret, second.json["webhook_secret"], "of this session only")
 
 	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/all","events":["*"]}`).status)
-	third := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, 201, third.status)
+	third := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body)
 	require.NotContains(t, third.json, "webhook_secret")
 	live := f.do("POST", "/v1/checkout", f.merchant.liveKey, body)
 	require.Contains(t, live.json, "webhook_secret", "a registration of the other mode does not sign")
@@ -450,7 +435,7 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, same.json["id"], signer)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
-	session, err := f.store.Sessions.Session(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(got.json["id"].(string)))
+	session, err := f.store.Sessions.Session(t.Context(), f.ref(got.json["id"].(string)))
 	require.NoError(t, err)
 	require.Equal(t, signer, *session.SigningEndpoint)
 	require.Equal(t, signer, got.json["webhook_signed_by"])
@@ -483,13 +468,11 @@ func TestExpireSession_PendingThenAgain(t *testing.T) {
 		calls++
 		return f.endsExpired(f.merchant, checkout.ModeTest)(id)
 	})
-	first := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
-	require.Equal(t, 200, first.status, first.body)
+	first := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
 	require.Equal(t, "expired", first.json["status"])
 	require.Equal(t, id, first.json["id"])
 	require.Equal(t, "https://pay.example.com/c/"+id, first.json["url"])
-	again := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "{}")
-	require.Equal(t, 200, again.status)
+	again := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "{}")
 	require.Equal(t, first.body, again.body, "a retry after a lost answer is safe")
 	require.Equal(t, 1, calls)
 	require.Equal(t, []string{"session.expiry_requested"}, f.noted(), "as in the dashboard; a repeat notes nothing")

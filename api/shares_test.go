@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -69,20 +68,6 @@ func TestShares_WhoWaitsTooLongForItsTurnIsToldSo(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", key, validSession).status, "writes have their own")
 	turn.Leave(false)
 	require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "").status)
-}
-
-func TestLimits_BadKeysOfOneIPv6NetworkCountTogether(t *testing.T) {
-	f := newFront(t, slowly(1000, 1000, 1000, 7))
-	refused := 0
-	for i := range 30 {
-		r := newRequest(t, "GET", "/v1/checkout", "")
-		r.RemoteAddr = fmt.Sprintf("[2001:db8:1:2::%x]:80", i+1)
-		if f.send(r).status == 429 {
-			refused++
-		}
-	}
-	require.Equal(t, 23, refused)
-	require.Equal(t, 1, f.count(`token_bucket WHERE kind = 'address'`), "and leave one row")
 }
 
 // countingTemporal counts the questions for its health.

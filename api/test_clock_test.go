@@ -22,8 +22,7 @@ func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
 		return f.endsExpired(f.merchant, checkout.ModeTest)(o.WorkflowID)
 	}
 	for _, body := range []string{"", "{}"} { // a repeat after a lost answer is safe
-		got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
-		require.Equal(t, 200, got.status, got.body)
+		got := f.answers(200, "POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
 		require.Equal(t, "expired", got.json["status"])
 		require.Equal(t, got.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
 	}
@@ -33,8 +32,7 @@ func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
 func TestAdvanceSession_IsNotForLiveKeys(t *testing.T) {
 	f := newFront(t)
 	for _, id := range []string{f.newSession(f.merchant.liveKey), f.newSession(f.merchant.testKey), "cs_unknown"} {
-		got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.liveKey, "")
-		require.Equal(t, 403, got.status, got.body)
+		got := f.answers(403, "POST", "/v1/test/checkout/"+id+"/advance", f.merchant.liveKey, "")
 		require.Contains(t, got.json["message"], "test key")
 	}
 	live := f.newSession(f.merchant.liveKey)
@@ -68,8 +66,7 @@ func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T
 	id := f.newSession(f.merchant.testKey)
 	f.temporal.Update = func(client.UpdateWorkflowOptions) error { return nil }
 	f.temporal.State = contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
-	got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
-	require.Equal(t, 200, got.status, got.body)
+	got := f.answers(200, "POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
 	require.Equal(t, "pending", got.json["status"])
 
 	f.expireAs(func(string) error { return temporal.NewApplicationError("no", contract.ErrTypePaymentInFlight) })

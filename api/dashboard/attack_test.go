@@ -102,8 +102,7 @@ func TestAttack_GuessingLocksNoOneOut(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, home, "/signin", right).Code)
 	require.Equal(t, http.StatusSeeOther, d.from(h, home, "/signin", right, known...).Code, "the known one")
 
-	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
+	token := d.resetCode(m.ID)
 	for range 10 {
 		d.from(h, home, "/password/reset", url.Values{"code": {"x"}, "password": {other}, "password_again": {other}})
 	}
@@ -142,7 +141,6 @@ func TestConfirm_IsAPageOfItsOwn(t *testing.T) {
 		for range 2 {
 			require.Contains(t, owner.follow(asked).text(), "Your password", path)
 		}
-		stranger := d.as(merchant.RoleOwner).follow(asked)
-		require.Equal(t, 303, stranger.status, "%s: a form of another browser", path)
+		require.Equal(t, 303, d.as(merchant.RoleOwner).follow(asked).status, "%s: a form of another browser", path)
 	}
 }

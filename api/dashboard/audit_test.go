@@ -70,8 +70,7 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 			d.merchant, checkout.NewID("aud"), formula)
 	}
 	d.exec(`INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail) VALUES ('aud_other', $1, 'eve', 'a.b', 'x', 'theirs')`, d.other)
-	got := viewer.get("/test/audit.csv")
-	require.Equal(t, 200, got.status)
+	got := viewer.open("/test/audit.csv")
 	require.Contains(t, got.header.Get("Content-Type"), "text/csv")
 	require.Contains(t, got.header.Get("Content-Disposition"), `attachment; filename="audit-test-`)
 	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()

@@ -50,25 +50,29 @@ func picture(t *testing.T, width, height int) []byte {
 	return b.Bytes()
 }
 
+func (d *desk) brand() people.Brand {
+	d.t.Helper()
+	brand, err := d.store.People.Brand(d.t.Context(), d.merchant)
+	require.NoError(d.t, err)
+	return brand
+}
+
 func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(merchant.RoleOwner)
 	require.Equal(t, 303, owner.upload(picture(t, 300, 100), "color", "#AB12cd").status)
-	brand, err := d.store.People.Brand(t.Context(), d.merchant)
-	require.NoError(t, err)
+	brand := d.brand()
 	require.Equal(t, "#ab12cd", brand.Color)
 	require.True(t, brand.HasLogo())
 	require.Contains(t, owner.get("/test/settings").body, `src="data:image/png;base64,`)
 	require.Contains(t, owner.get("/test/audit").text(), "color: the page's own → #AB12cd; another logo")
 
 	require.Equal(t, 303, owner.upload(nil, "color", "#000000", "default_color", "on").status)
-	brand, err = d.store.People.Brand(t.Context(), d.merchant)
-	require.NoError(t, err)
+	brand = d.brand()
 	require.Empty(t, brand.Color)
 	require.True(t, brand.HasLogo(), "no file was chosen")
 	require.Equal(t, 303, owner.upload(nil, "color", "#123456", "remove_logo", "on").status)
-	brand, err = d.store.People.Brand(t.Context(), d.merchant)
-	require.NoError(t, err)
+	brand = d.brand()
 	require.Equal(t, "#123456", brand.Color)
 	require.False(t, brand.HasLogo())
 }
@@ -85,8 +89,7 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	require.Equal(t, 422, wrong.status)
 	require.Contains(t, wrong.text(), "This must be an e-mail address, or an https address")
 	require.Contains(t, wrong.body, `value="https://shop.example/agb"`, "what was typed stays")
-	stored, err := d.store.People.Brand(t.Context(), d.merchant)
-	require.NoError(t, err)
+	stored := d.brand()
 	require.Equal(t, people.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
 	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
 	require.Equal(t, 403, d.as(merchant.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
@@ -105,8 +108,7 @@ func TestBrand_ARefusedFormOverwritesNothing(t *testing.T) {
 	again := owner.formOf(refused, "/test/settings/brand").send("support", "mine@shop.example")
 	require.Equal(t, 409, again.status)
 	require.Contains(t, again.body, `value="https://shop.example/terms"`, "what was typed stays")
-	brand, err := d.store.People.Brand(t.Context(), d.merchant)
-	require.NoError(t, err)
+	brand := d.brand()
 	require.Equal(t, "other@shop.example", brand.Support)
 	require.Equal(t, "#123456", brand.Color)
 }
@@ -150,8 +152,7 @@ func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 		require.Equal(t, support, again.Get("support"), "%s: a second try removes no link", name)
 		require.Equal(t, name != "far too many", again.Has("receipts"), "%s: what was typed stays if it could be read", name)
 	}
-	brand, err := d.store.People.Brand(t.Context(), d.merchant)
-	require.NoError(t, err)
+	brand := d.brand()
 	require.Equal(t, "#123456", brand.Color)
 	require.True(t, brand.HasLogo())
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
@@ -78,15 +77,13 @@ func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 	a, b, c := dev.form(at+"/edit", at), dev.form(at+"/edit", at), dev.form(at+"/edit", at)
 	require.Equal(t, 303, a.send("url", "https://a.example/").status)
 	require.Equal(t, 303, b.send("events", "payout.failed").status)
-	e, err := s.store.Webhooks.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
-	require.NoError(t, err)
+	e := s.stored()
 	require.Equal(t, "https://a.example/", e.URL, "the other tab's stays")
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
 	lost := c.send("url", "https://c.example/", "description", "From c")
 	require.Equal(t, 409, lost.status)
 	require.Contains(t, lost.text(), "You had entered “https://c.example/”")
-	e, err = s.store.Webhooks.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
-	require.NoError(t, err)
+	e = s.stored()
 	require.Equal(t, "Orders", *e.Description)
 	again := dev.formOf(lost, at)
 	require.Equal(t, "https://a.example/", again.fields.Get("url"))

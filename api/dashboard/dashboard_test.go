@@ -137,6 +137,14 @@ func (p received) text() string { return html.UnescapeString(p.body) }
 
 func (b *browser) get(path string) received { b.t.Helper(); return b.send("GET", path, nil) }
 
+// open reads a page that must be there.
+func (b *browser) open(path string) received {
+	b.t.Helper()
+	got := b.get(path)
+	require.Equal(b.t, 200, got.status, "%s: %s", path, got.body)
+	return got
+}
+
 // post sends a form as the pages do; fields are names and values by turns.
 func (b *browser) post(path string, fields ...string) received {
 	b.t.Helper()
@@ -194,12 +202,31 @@ func (d *desk) newMember(shop, email string, role merchant.Role) merchant.Member
 
 func (d *desk) newMemberWith(shop, email string, role merchant.Role, password string) merchant.Member {
 	d.t.Helper()
+	m, err := login.Accept(d.t.Context(), d.store.People, d.invite(shop, email, role), password, "")
+	require.NoError(d.t, err)
+	return m
+}
+
+// invite makes a merchant invite an address, which does not join.
+func (d *desk) invite(shop, email string, role merchant.Role) (token string) {
+	d.t.Helper()
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: shop, Email: email, Role: role}
 	token, err := d.store.People.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
-	m, err = login.Accept(d.t.Context(), d.store.People, token, password, "")
-	require.NoError(d.t, err)
-	return m
+	return token
+}
+
+// resetCode returns the code of a mail for a forgotten password.
+func (d *desk) resetCode(memberID string) string {
+	d.t.Helper()
+	token, hash := merchant.NewToken()
+	require.NoError(d.t, d.store.People.KeepReset(d.t.Context(), memberID, hash))
+	return token
+}
+
+// ref names an object of the merchant in test mode.
+func (d *desk) ref(id string) checkout.Ref {
+	return checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(id)
 }
 
 // mailed returns the path of the link that the newest mail to an invited person gets when it is written.

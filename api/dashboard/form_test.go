@@ -19,8 +19,7 @@ type form struct {
 // form reads the form of a page that posts to action.
 func (b *browser) form(path, action string) form {
 	b.t.Helper()
-	got := b.get(path)
-	require.Equal(b.t, 200, got.status, path)
+	got := b.open(path)
 	return b.formOf(got, action)
 }
 

@@ -85,8 +85,7 @@ func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
 		"?currency=USD&range=30d": {"Paid in USD, by day", "Nothing in this period"},
 		"?currency=BTC&range=x":   {"Paid in EUR, by hour"},
 	} {
-		got := viewer.get("/test/" + query)
-		require.Equal(t, 200, got.status, query)
+		got := viewer.open("/test/" + query)
 		for _, text := range want {
 			require.Contains(t, got.text(), text, query)
 		}
@@ -108,8 +107,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> (Orders) has been failing since")
 	require.Contains(t, shown, "Retries continue")
 	require.NotContains(t, shown, "/hold")
-	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	s.end(webhook.DeliveryFailed)
 	shown = developer.get("/test/").text()
 	require.Contains(t, shown, "One delivery failed permanently")
 	at := "/test/webhooks/" + s.endpoint.ID
@@ -128,7 +126,7 @@ func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 	d := newDesk(t)
 	viewer := d.as(merchant.RoleViewer)
 	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
-		e := webhook.Endpoint{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)),
+		e := webhook.Endpoint{Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)),
 			URL: "https://shop.example/" + path + "?token=canary", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()}
 		_, err := d.store.Webhooks.CreateEndpoint(t.Context(), e)
 		require.NoError(t, err)

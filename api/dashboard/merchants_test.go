@@ -44,8 +44,7 @@ func (d *desk) signedIn() int { return value[int](d, `SELECT count(*) FROM membe
 // merchants returns the merchants to which the person of a tab is signed in: the tab's own comes first.
 func (b *browser) merchants() (names []string) {
 	b.t.Helper()
-	account := b.get("/test/account")
-	require.Equal(b.t, 200, account.status)
+	account := b.open("/test/account")
 	_, list, _ := strings.Cut(account.text(), `<section id="merchants">`)
 	list, _, _ = strings.Cut(list, "</section>")
 	for _, item := range regexp.MustCompile(`<li>(?:<a [^>]*>)?([^<]+?)(?:</a>)? <small>`).FindAllStringSubmatch(list, -1) {
@@ -250,8 +249,7 @@ func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
 func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
-	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.People.KeepReset(t.Context(), value[string](d, `SELECT id FROM member WHERE role = 'viewer'`), hash))
+	token := d.resetCode(value[string](d, `SELECT id FROM member WHERE role = 'viewer'`))
 	require.Equal(t, "/signin?reset=1", b.form("/password/reset", "/password/reset").
 		send("code", token, "password", "another one to know", "password_again", "another one to know").to())
 	require.Zero(t, d.signedIn())

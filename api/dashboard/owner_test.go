@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -17,8 +16,7 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 	owner := d.as(merchant.RoleOwner)
 	second := d.newMember(d.merchant, "second@shop.example", merchant.RoleOwner)
 	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
-	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: merchant.RoleOwner}, "operator")
-	require.NoError(t, err)
+	d.invite(d.merchant, "third@shop.example", merchant.RoleOwner)
 	third := value[string](d, `SELECT id FROM member WHERE email = 'third@shop.example'`)
 	people := func() string {
 		return value[string](d, `SELECT string_agg(email || role || (removed_at IS NULL) || coalesce(encode(invitation_hash, 'hex'), ''), ';' ORDER BY email) FROM member WHERE merchant_id = $1`, d.merchant)
@@ -62,8 +60,7 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(merchant.RoleOwner)
 	d.newMember(d.other, "ceo@victim.example", merchant.RoleOwner)
-	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: merchant.RoleViewer}, "test")
-	require.NoError(t, err)
+	d.invite(d.other, "squatted@victim.example", merchant.RoleViewer)
 	const other = "another one to know"
 	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {
 		require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", email, "role", "viewer").to(), email)

@@ -31,6 +31,26 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Cry
 	return ref
 }
 
+func (d *desk) payout(ref checkout.Ref) checkout.Payout {
+	d.t.Helper()
+	p, err := d.store.Payouts.Payout(d.t.Context(), ref)
+	require.NoError(d.t, err)
+	return p
+}
+
+func (d *desk) hold(p checkout.Payout, hold checkout.PayoutHold) {
+	d.t.Helper()
+	_, err := d.store.Payouts.HoldPayout(d.t.Context(), p, hold, time.Hour)
+	require.NoError(d.t, err)
+}
+
+// finishPayout ends a payout; "" is success.
+func (d *desk) finishPayout(ref checkout.Ref, generation int, failure checkout.PayoutFailure) {
+	d.t.Helper()
+	_, err := d.store.Payouts.FinishPayout(d.t.Context(), ref, generation, failure)
+	require.NoError(d.t, err)
+}
+
 var payoutRowOf = regexp.MustCompile(`<tr id="(po_[0-9a-z]{26})">`)
 
 func listedPayouts(p received) (ids []string) {
@@ -62,8 +82,7 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 		"?from=" + today(1):                      nil,
 		"?from=" + today(-1) + "&to=" + today(1): {first.ID, second.ID, failed.ID},
 	} {
-		got := viewer.get("/test/payouts" + query)
-		require.Equal(t, 200, got.status, query)
+		got := viewer.open("/test/payouts" + query)
 		require.ElementsMatch(t, want, listedPayouts(got), query)
 	}
 	for _, query := range []string{"from=nonsense", "status=x", "currency=EUR"} {
@@ -91,29 +110,24 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	require.NotNil(t, form)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
 	require.Equal(t, 303, owner.post(form[1]).status)
-	p, err := d.store.Payouts.Payout(t.Context(), ref)
-	require.NoError(t, err)
+	p := d.payout(ref)
 	require.Equal(t, checkout.PayoutPending, p.Status)
 	require.NotContains(t, owner.get("/test/payouts").text(), "Send again")
 	d.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, d.merchant)
-	_, err = d.store.Payouts.FinishPayout(t.Context(), ref, 2, checkout.PayoutNetworkError)
-	require.NoError(t, err)
+	d.finishPayout(ref, 2, checkout.PayoutNetworkError)
 	require.Contains(t, owner.get("/test/payouts").text(), "No address is set for USDC")
 }
 
 func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	d := newDesk(t)
 	_, payout := d.livePayout()
-	p, err := d.store.Payouts.Payout(t.Context(), payout)
-	require.NoError(t, err)
-	_, err = d.store.Payouts.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
-	require.NoError(t, err)
+	p := d.payout(payout)
+	d.hold(p, checkout.HoldFloat)
 	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/live/payouts").text(), "The payout account is short of this currency")
 	transfer := d.signed(payout)
-	_, err = d.store.Payouts.FinishPayout(t.Context(), payout, 1, "")
-	require.NoError(t, err)
-	_, _, err = d.store.Treasury.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
+	d.finishPayout(payout, 1, "")
+	_, _, err := d.store.Treasury.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
 		State: treasury.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: money.MustCrypto("0.000345", money.ETH),
 	}, treasury.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)

@@ -18,12 +18,12 @@ func TestRequests_FiltersAndPages(t *testing.T) {
 	viewer := d.as(merchant.RoleViewer)
 	require.Contains(t, viewer.get("/test/requests").text(), "No requests yet")
 	at := time.Now().UTC()
-	key := merchant.APIKey{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
+	key := merchant.APIKey{Ref: d.ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
 	require.NoError(t, d.store.Merchants.CreateAPIKey(t.Context(), key, merchant.NewAPIKey(checkout.ModeTest)))
 	var rows []merchant.APIRequest
 	for i := range pageSize + 2 {
 		rows = append(rows, merchant.APIRequest{
-			Ref:       checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.FirstID(checkout.PrefixRequest, at.Add(time.Duration(i)*time.Millisecond))),
+			Ref:       d.ref(checkout.FirstID(checkout.PrefixRequest, at.Add(time.Duration(i)*time.Millisecond))),
 			RequestID: fmt.Sprintf("<b>%d", i), KeyID: key.ID, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: at,
 		})
 	}

@@ -15,8 +15,7 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 	d := newDesk(t)
 	d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
 	d.newMember(d.other, "ann@shop.example", merchant.RoleViewer)
-	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
-	require.NoError(t, err)
+	d.invite(d.merchant, "new@shop.example", merchant.RoleViewer)
 	b := d.browser()
 	require.Contains(t, b.get("/signin").body, `href="/password/forgot"`)
 	for _, email := range []string{"ann@shop.example", "nobody@shop.example", "new@shop.example", "", "x", "a\x00b@shop.example"} {
@@ -31,8 +30,7 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 func TestReset_GivesANewPasswordOnce(t *testing.T) {
 	d := newDesk(t)
 	m, signedIn := d.person("ann@shop.example", merchant.RoleViewer)
-	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
+	token := d.resetCode(m.ID)
 	const other = "another one to know"
 	form := d.browser().form("/password/reset", "/password/reset")
 	require.Equal(t, 422, form.send("code", token, "password", "short", "password_again", "short").status)
@@ -51,11 +49,9 @@ func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
 	d := newDesk(t)
 	m, b := d.person("ann@shop.example", merchant.RoleViewer)
 	b.enrol()
-	token, hash := merchant.NewToken()
-	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
+	token := d.resetCode(m.ID)
 	const other = "another one to know"
-	got := b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other)
-	require.Equal(t, 303, got.status)
+	require.Equal(t, 303, b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other).status)
 	require.Contains(t, b.signIn(m.Email, other).to(), "/signin/code")
 }
 

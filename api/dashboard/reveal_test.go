@@ -125,7 +125,7 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 	at := "/test/webhooks/" + s.endpoint.ID
 	dev := s.as(merchant.RoleDeveloper)
 	made := dev.form(at, at+"/rotate").send()
-	_, err := s.store.Webhooks.RotateSecret(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID), webhook.NewSecret(), 0) // by the API, meanwhile
+	_, err := s.store.Webhooks.RotateSecret(t.Context(), s.endpoint.Ref, webhook.NewSecret(), 0) // by the API, meanwhile
 	require.NoError(t, err)
 	require.Equal(t, at+" secret_gone", dev.get(made.to()).to())
 }
@@ -136,7 +136,7 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
 	for i := range webhook.MaxEndpoints {
 		_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
-			Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
+			Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		require.NoError(t, err)
@@ -180,8 +180,7 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 	s.attempt("run", 1, 500, "")
 	key, at, delivery := s.newKey(s.merchant, s.mode, "x"), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
 	other := newSender(s.desk, s.merchant, s.mode, "https://other.example/", "", `{}`)
-	_, err := s.store.Webhooks.EndDelivery(t.Context(), other.ref, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	other.end(webhook.DeliveryFailed)
 	s.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE id = $1`, other.replay.ID) // one at a time
 	s.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address, next_network, next_address, next_at, next_by)
 		VALUES ($1, 'live', 'USDC', 'ethereum', '0xa', 'ethereum', '0xb', now() + interval '1 day', 'x')`, s.merchant)

@@ -115,8 +115,7 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 		"?search=1234.50&to=" + day(-32):     nil,
 		"?before=nonsense":                   all,
 	} {
-		got := viewer.get("/test/sessions" + query)
-		require.Equal(t, 200, got.status, query)
+		got := viewer.open("/test/sessions" + query)
 		require.Equal(t, want, listed(got), query)
 		if want == nil {
 			require.Contains(t, got.text(), "No sessions match", query)
@@ -147,7 +146,7 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 func TestSession_ShowsItsWholeTree(t *testing.T) {
 	d := newDesk(t)
 	_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
-		Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
+		Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
@@ -157,17 +156,16 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	})
 	d.pay(s, checkout.FailureInsufficientFunds)
 	txn, settled := d.pay(s, "")
-	delivery := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.Deliveries[0].ID)
+	delivery := d.ref(settled.Deliveries[0].ID)
 	_, err = d.store.Webhooks.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1})
 	require.NoError(t, err)
 	require.NoError(t, d.store.Webhooks.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
-	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
+	payout := d.ref(settled.PayoutID)
 	_, _, err = d.store.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(merchant.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
-	_, err = d.store.Payouts.FinishPayout(t.Context(), payout, 1, "")
-	require.NoError(t, err)
+	d.finishPayout(payout, 1, "")
 
 	got := d.as(merchant.RoleViewer).get("/test/sessions/" + s.ID)
 	require.Equal(t, 200, got.status)
@@ -210,7 +208,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		require.Equal(t, s.ID, o.WorkflowID)
 		require.Equal(t, contract.UpdateExpire, o.UpdateName)
 		asked++
-		_, err := d.store.Sessions.ExpireSession(t.Context(), checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err := d.store.Sessions.ExpireSession(t.Context(), d.ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 	viewer, developer := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
@@ -250,20 +248,6 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 	require.Equal(t, int64(2), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested'`), "what was asked for is noted first")
 }
 
-// TestExpireSession_TheRowIsBehind: the page must not call a pending session ended.
-func TestExpireSession_TheRowIsBehind(t *testing.T) {
-	d := newDesk(t)
-	developer := d.as(merchant.RoleDeveloper)
-	s := d.newSession(d.merchant, checkout.ModeTest)
-	d.temporal.Update = func(client.UpdateWorkflowOptions) error {
-		return temporal.NewApplicationError("no", contract.ErrTypeSessionNotPending)
-	}
-	got, err := developer.http.PostForm(developer.address("/test/sessions/"+s.ID+"/expire"), nil)
-	require.NoError(t, err)
-	require.NoError(t, got.Body.Close())
-	require.Equal(t, 503, got.StatusCode, "the outcome is unknown")
-}
-
 func TestSession_EverythingIsText(t *testing.T) {
 	d := newDesk(t)
 	viewer := d.as(merchant.RoleViewer)
@@ -279,8 +263,7 @@ func TestSession_EverythingIsText(t *testing.T) {
 		d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, status = 'failed'`, "d"+payload, "n"+payload, "x"+payload, "f"+payload)
 		d.exec(`UPDATE transaction SET payment_method = $1, failure = $2 WHERE status = 'failed'`, fmt.Sprintf(`{"brand": %q, "last4": %q, "country": %q}`, "b"+payload, "l"+payload, "c"+payload), "w"+payload)
 		d.exec(`UPDATE checkout_session SET webhook_url = $1 WHERE id = $2`, "u"+payload, s.ID)
-		page := viewer.get("/test/sessions/" + s.ID)
-		require.Equal(t, 200, page.status)
+		page := viewer.open("/test/sessions/" + s.ID)
 		for _, prefix := range []string{"", "k", "e", "r", "d", "N", "x", "f", "l", "c", "w", "u"} {
 			requireText(t, page, prefix+payload)
 		}
@@ -301,8 +284,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	}
 	account, err := d.store.Treasury.OpenTreasury(ctx, checkout.ModeLive, treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
-	p, err := d.store.Payouts.Payout(ctx, ref)
-	require.NoError(d.t, err)
+	p := d.payout(ref)
 	fee := money.MustCrypto("0.913333", money.USDC)
 	pays := treasury.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: money.MustCrypto("1319.000000", money.USDC), Fee: fee}
 	plan := treasury.TransferPlan{Outputs: []treasury.TransferOutput{pays}, Fee: fee, MaxCost: money.MustCrypto("0.000700000000000000", money.ETH)}
@@ -345,10 +327,8 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	viewer := d.as(merchant.RoleViewer)
 	path := "/live/sessions/" + s.ID
 	require.NotContains(t, viewer.get(path).text(), "Signed versions", "nothing is signed")
-	p, err := d.store.Payouts.Payout(t.Context(), payout)
-	require.NoError(t, err)
-	_, err = d.store.Payouts.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
-	require.NoError(t, err)
+	p := d.payout(payout)
+	d.hold(p, checkout.HoldFloat)
 	held := viewer.get(path).text()
 	require.Contains(t, held, "The payout account is short of this currency")
 	require.Contains(t, held, "next try")
@@ -356,14 +336,12 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 		checkout.HoldUnsettled: "Earlier payments are not settled yet", checkout.HoldDelay: "The payment is too recent",
 		checkout.HoldRisk: "The payment may be returned to the customer",
 	} {
-		_, err = d.store.Payouts.HoldPayout(t.Context(), p, hold, time.Hour)
-		require.NoError(t, err)
+		d.hold(p, hold)
 		require.Contains(t, viewer.get(path).text(), text)
 	}
 
 	transfer := d.signed(payout)
-	_, err = d.store.Payouts.FinishPayout(t.Context(), payout, 1, "")
-	require.NoError(t, err)
+	d.finishPayout(payout, 1, "")
 	got := viewer.get(path)
 	for _, want := range []string{
 		"pi_3Q", "coinbase 1.0931", "kraken 1.0929", "22 Nov 2026 15:59:58", "22 Nov 2026 16:00:00", "not final", "Slot 0", transfer.ID,
@@ -405,8 +383,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	owner, developer := d.as(merchant.RoleOwner), d.as(merchant.RoleDeveloper)
 	require.NotContains(t, owner.get(path).text(), "Retry the payout now", "it is pending")
 	require.Equal(t, 404, owner.post("/test/sessions/"+d.newSession(d.merchant, checkout.ModeTest).ID+"/retry_payout").status, "it has no payout")
-	_, err := d.store.Payouts.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
+	d.finishPayout(payout, 1, checkout.PayoutInvalidAddress)
 
 	var started []string
 	d.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
@@ -435,8 +412,7 @@ func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
 	d := newDesk(t)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
-	_, err := d.store.Payouts.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
+	d.finishPayout(s.Owner.Ref(settled.PayoutID), 1, checkout.PayoutInvalidAddress)
 	owner, path := d.as(merchant.RoleOwner), "/test/sessions/"+s.ID
 	require.NotContains(t, owner.get(path).text(), "locked", "rates of the sandbox are fixed")
 	d.exec(`UPDATE transaction SET rate_until = now() + interval '1 hour'`)
@@ -453,8 +429,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	_, settled := d.pay(s, "")
 	payout := s.Owner.Ref(settled.PayoutID)
-	_, err := d.store.Payouts.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
-	require.NoError(t, err)
+	d.finishPayout(payout, 1, checkout.PayoutInvalidAddress)
 	d.Revert(t, payout.ID)
 	owner, path := d.as(merchant.RoleOwner), "/test/sessions/"+s.ID
 	got := owner.post(path + "/retry_payout")

@@ -49,8 +49,7 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 func TestSettings_AreChangedWhileTemporalIsAway(t *testing.T) {
 	d := newDesk(t)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("away") }
-	got := d.as(merchant.RoleOwner).form("/test/settings", "/test/settings").send("name", "New")
-	require.Equal(t, 303, got.status)
+	require.Equal(t, 303, d.as(merchant.RoleOwner).form("/test/settings", "/test/settings").send("name", "New").status)
 	require.Equal(t, "New", value[string](d, `SELECT name FROM merchant WHERE id = $1`, d.merchant))
 }
 

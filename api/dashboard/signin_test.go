@@ -23,8 +23,7 @@ func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 	require.Contains(t, cookie, "HttpOnly")
 	require.Contains(t, cookie, "SameSite=Lax")
 	require.NotContains(t, cookie, "Max-Age", "it ends with the browser")
-	page := b.get("/test/members")
-	require.Equal(t, 200, page.status)
+	page := b.open("/test/members")
 	require.Contains(t, page.body, "Ann@Shop.example")
 	require.Contains(t, page.body, "Test mode.")
 	require.NotContains(t, b.get("/live/members").body, "Test mode.")
@@ -37,8 +36,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	gone := d.newMember(d.merchant, "gone@shop.example", merchant.RoleViewer)
 	d.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, gone.ID)
-	_, err := d.store.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: merchant.RoleViewer}, "test")
-	require.NoError(t, err)
+	d.invite(d.merchant, "new@shop.example", merchant.RoleViewer)
 	b := d.browser()
 	want := ""
 	for name, c := range map[string][2]string{
@@ -192,8 +190,7 @@ func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
 			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 			{"Origin", "https://evil.example"}, {"Origin", "null"},
 		} {
-			got := b.send("POST", r.path, url.Values{}, header...)
-			require.Equal(t, 403, got.status, "%s with %v", r.path, header)
+			require.Equal(t, 403, b.send("POST", r.path, url.Values{}, header...).status, "%s with %v", r.path, header)
 		}
 	}
 	require.Equal(t, 200, b.get("/test/").status, "still signed in")

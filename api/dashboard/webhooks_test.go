@@ -79,6 +79,21 @@ func (s sender) attempt(run string, number, status int, body string) {
 	require.NoError(s.t, s.store.Webhooks.FinishAttempt(s.t.Context(), s.ref, a, time.Hour))
 }
 
+// end ends the delivery.
+func (s sender) end(status webhook.DeliveryStatus) {
+	s.t.Helper()
+	_, err := s.store.Webhooks.EndDelivery(s.t.Context(), s.ref, "", status)
+	require.NoError(s.t, err)
+}
+
+// stored returns the registration as it is now.
+func (s sender) stored() webhook.Endpoint {
+	s.t.Helper()
+	e, err := s.store.Webhooks.Endpoint(s.t.Context(), s.endpoint.Ref)
+	require.NoError(s.t, err)
+	return e
+}
+
 func (s sender) audited(action string) string {
 	s.t.Helper()
 	return value[string](s.desk, `SELECT coalesce(string_agg(subject || ' ' || coalesce(mode, '') || ' ' || detail, ';'), '') FROM audit_entry WHERE action = $1`, action)
@@ -137,8 +152,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	edit := dev.form(at+"/edit", at)
 	got := edit.send("url", "https://new.example/x", "description", "", "events", "payout.failed")
 	require.Equal(t, at+" webhook_changed", got.to())
-	e, err := s.store.Webhooks.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
-	require.NoError(t, err)
+	e := s.stored()
 	require.Equal(t, "https://new.example/x", e.URL)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
 	require.Nil(t, e.Description)
@@ -229,8 +243,7 @@ func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 	require.Contains(t, audited, "rate_limit: default → 1000;")
 	require.Contains(t, audited, "max_in_flight: 8 → default; rate_limit: 1000 → 20")
 
-	got := dev.form("/test/webhooks/new", "/test/webhooks").send("url", "https://shop.example/new", "max_in_flight", "3", "rate_limit", "2")
-	require.Equal(t, 303, got.status)
+	require.Equal(t, 303, dev.form("/test/webhooks/new", "/test/webhooks").send("url", "https://shop.example/new", "max_in_flight", "3", "rate_limit", "2").status)
 	require.Equal(t, "3 2", value[string](s.desk, `SELECT max_in_flight || ' ' || rate_limit FROM webhook_endpoint WHERE url LIKE '%new'`))
 }
 
@@ -283,8 +296,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	require.Equal(t, []string{s.ref.ID + " retry_now", s.ref.ID + " resume"}, signals)
 	require.Equal(t, 409, dev.post(at+"/replay").status, "in progress")
 
-	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	s.end(webhook.DeliveryFailed)
 	require.Contains(t, dev.get(at).text(), "Every attempt failed")
 	s.temporal.Start = func(client.StartWorkflowOptions) error { s.attempt("again", 1, 200, "thanks"); return nil }
 	goes("replay", "delivery_replayed")
@@ -326,8 +338,7 @@ func TestDeliveries_Filters(t *testing.T) {
 		"session=" + checkout.NewID(checkout.PrefixSession): nil,
 		"before=" + other.ref.ID:                            {s.ref.ID},
 	} {
-		got := dev.get("/test/deliveries?" + query)
-		require.Equal(t, 200, got.status, query)
+		got := dev.open("/test/deliveries?" + query)
 		var rows []string
 		for _, m := range regexp.MustCompile(`<tr id="(whd_[^"]+)"`).FindAllStringSubmatch(got.body, -1) {
 			rows = append(rows, m[1])
@@ -377,16 +388,14 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	require.Equal(t, 401, nobody.status)
 	require.Equal(t, "/signin?next=%2Ftest%2Fdeliveries", withoutMerchant(nobody.header.Get("HX-Redirect")))
 
-	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	s.end(webhook.DeliveryFailed)
 	require.NotContains(t, s.as(merchant.RoleViewer).get(paths[1]).body, "hx-get", "it has ended")
 }
 
 func TestReplays_PreviewStartCancel(t *testing.T) {
 	s := plainSender(t)
 	s.attempt("run", 1, 500, "")
-	_, err := s.store.Webhooks.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
-	require.NoError(t, err)
+	s.end(webhook.DeliveryFailed)
 	var started []string
 	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
 	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID+"/replay"

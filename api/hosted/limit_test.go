@@ -124,21 +124,6 @@ func TestBound_TheBanksPageOfTheSandboxToo(t *testing.T) {
 	}
 }
 
-func TestLimits_HoldAcrossProcesses(t *testing.T) {
-	h := newHarness(t)
-	h.pay = declines
-	h.server.entrance.Rates.Forms = slow(2)
-	other := newServer(h.server.Config)
-	other.entrance.Rates = h.server.entrance.Rates
-	for i := range 4 {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+h.session(), strings.NewReader(goodCard().Encode()))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		w := httptest.NewRecorder()
-		[]http.Handler{h.handler, other.handler()}[i%2].ServeHTTP(w, r)
-		require.Equal(t, i < 2, w.Code == http.StatusOK, i)
-	}
-}
-
 func TestLimits_RequestsOfAnAddress(t *testing.T) {
 	h := newHarness(t)
 	h.server.entrance.Rates.Requests = slow(6)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"golang.org/x/net/html"
 
 	"example.com/checkout/storage"
@@ -532,19 +529,4 @@ func TestPay_Expired(t *testing.T) {
 	require.Contains(t, body, `<a class="button" rel="noreferrer" href="https://shop.example.test/">Return to Aurora Coffee</a>`)
 	require.NotContains(t, body, `name="card_number"`)
 	require.Empty(t, h.cards.seen)
-}
-
-func TestPay_TemporalUnreachable(t *testing.T) {
-	h := newHarness(t)
-	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
-	require.NoError(t, err)
-	t.Cleanup(away.Close)
-	h.server.Runs = &runs.Client{Temporal: away}
-	id := h.session()
-	w := h.post("/"+id, goodCard())
-	require.Equal(t, http.StatusSeeOther, w.Code)
-	require.Contains(t, w.Header().Get("Location"), "?payment=txn_")
-	body := h.follow(w)
-	require.Contains(t, body, "We are still checking your payment")
-	require.NotContains(t, body, `name="card_number"`)
 }
