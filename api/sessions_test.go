@@ -14,10 +14,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
-	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -225,35 +223,65 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 	require.Equal(t, 4, f.count("checkout_session"))
 }
 
-func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
-	f := newFront(t, func(c *Config) { c.Payouts = nil })
-	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
+// TestCreateSession_NeedsWhatItsPayoutNeeds: what is paid out on a real chain needs an acquirer, a treasury, an exchange
+// rate and an address, in live mode and in a test mode on test networks. The sandbox pays everything.
+func TestCreateSession_NeedsWhatItsPayoutNeeds(t *testing.T) {
+	t.Parallel()
+	noRate := func(ago time.Duration) func(*Payouts) {
+		return func(p *Payouts) {
+			p.NoQuoteSince = func(money.Currency, money.PayoutCurrency) time.Time { return time.Now().Add(-ago) }
+		}
+	}
+	without := func(p *Payouts) { p.Currencies = []money.PayoutCurrency{money.ETH} }
+	for name, c := range map[string]struct {
+		change     func(*Payouts)
+		body       string
+		want, says string // the refusal of the mode with a chain
+		retryAfter string
+	}{
+		"nothing is missing": {func(*Payouts) {}, validSession, "201 <nil>", "", ""},
+		"a treasury":         {without, validSession, "403 forbidden", "mode is not available for USDC.", ""},
+		"an address": {
+			func(*Payouts) {}, with("payout_currency", `"BTC"`), "403 forbidden",
+			"mode is not activated: there is no payout address for BTC.", "",
+		},
+		"a rate for a minute":      {noRate(time.Minute), validSession, "201 <nil>", "", ""},
+		"a rate for three minutes": {noRate(3 * time.Minute), validSession, "503 unavailable", "exchange rate", "30"},
+	} {
+		for _, mode := range modes {
+			t.Run(name+", "+string(mode), func(t *testing.T) {
+				f := newFront(t, func(cfg *Config) {
+					p := *cfg.Payouts[checkout.ModeLive]
+					c.change(&p)
+					cfg.Payouts = map[checkout.Mode]*Payouts{mode: &p}
+				})
+				f.exec(`UPDATE payout_address SET address = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed'`)
+				got := f.do("POST", "/v1/checkout", f.merchant.key(mode), c.body)
+				require.Equal(t, c.want, got.refused(), got.body)
+				require.Equal(t, c.retryAfter, got.header.Get("Retry-After"))
+				if c.says != "" {
+					require.Contains(t, got.json["message"], c.says)
+				}
+				switch mode {
+				case checkout.ModeLive:
+					f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, c.body)
+				case checkout.ModeTest: // no acquirer of live mode
+					got = f.do("POST", "/v1/checkout", f.merchant.liveKey, c.body)
+					require.Equal(t, "403 forbidden", got.refused())
+					require.Contains(t, got.json["message"], "live card acquirer")
+				}
+			})
+		}
+	}
+}
+
+// TestCreateSession_AnAddressOfTheSandboxIsNoneOnATestNetwork: it is from before test mode had a chain.
+func TestCreateSession_AnAddressOfTheSandboxIsNoneOnATestNetwork(t *testing.T) {
+	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeTest] = c.Payouts[checkout.ModeLive] })
+	f.exec(`UPDATE payout_address SET address = 'sandbox:shop' WHERE mode = 'test'`)
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
 	require.Equal(t, "403 forbidden", got.refused())
-	require.Contains(t, got.json["message"], "live card acquirer")
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
-}
-
-func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
-	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []money.PayoutCurrency{money.ETH} })
-	got := f.answers(403, "POST", "/v1/checkout", f.merchant.liveKey, validSession)
-	require.Equal(t, "Live mode is not available for USDC.", got.json["message"])
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
-}
-
-func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
-	var since time.Time
-	f := newFront(t, func(c *Config) {
-		c.Payouts[checkout.ModeLive].NoQuoteSince = func(money.Currency, money.PayoutCurrency) time.Time { return since }
-	})
-	since = time.Now().Add(-time.Minute)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status, "a short gap")
-	since = time.Now().Add(-3 * time.Minute)
-	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("metadata", `{}`))
-	require.Equal(t, "503 unavailable", got.refused())
-	require.Contains(t, got.json["message"], "exchange rate")
-	require.Equal(t, "30", got.header.Get("Retry-After"))
-	require.Equal(t, 1, f.count("checkout_session"))
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{}`)).status)
+	require.Contains(t, got.json["message"], "there is no payout address for USDC.")
 }
 
 func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
@@ -287,49 +315,6 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot currently be paid out in USDC: network fees are too high for any amount")
 	require.Equal(t, 3, f.count("checkout_session"))
 }
-
-func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
-	f := newFront(t)
-	got := f.answers(403, "POST", "/v1/checkout", f.merchant.liveKey, with("payout_currency", `"BTC"`))
-	require.Contains(t, got.json["message"], "BTC")
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status)
-}
-
-// TestCreateSession_OnTestNetworks: a test session needs what a live one does when its payouts are sent
-// on a test network.
-func TestCreateSession_OnTestNetworks(t *testing.T) {
-	var since time.Time
-	f := newFront(t, func(c *Config) {
-		c.Payouts[checkout.ModeTest] = &Payouts{
-			Currencies:   []money.PayoutCurrency{money.USDC, money.ETH},
-			NoQuoteSince: func(money.Currency, money.PayoutCurrency) time.Time { return since },
-			Bounds:       anyPayout,
-		}
-	})
-	refused := func(status int, message, body string) {
-		t.Helper()
-		got := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-		require.Equal(t, status, got.status, got.body)
-		require.Contains(t, got.json["message"], message)
-	}
-	refused(403, "Test mode is not available for BTC.", with("payout_currency", `"BTC"`))
-	refused(403, "Test mode is not activated: there is no payout address for ETH.", with("payout_currency", `"ETH"`))
-	address := func(to string) {
-		t.Helper()
-		_, err := f.store.Merchants.ChangeMerchant(t.Context(), storage.MerchantChange{
-			MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Addresses: []merchant.PayoutAddress{{Currency: money.ETH, Network: "ethereum", Address: to}},
-			By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID},
-		})
-		require.NoError(t, err)
-	}
-	address("sandbox:shop")
-	refused(403, "there is no payout address for ETH.", with("payout_currency", `"ETH"`))
-	address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("payout_currency", `"ETH"`)).status)
-	since = time.Now().Add(-3 * time.Minute)
-	refused(503, "exchange rate", with("payout_currency", `"ETH"`))
-}
-
 func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
 	f := newFront(t)
 	for _, name := range []string{"redirect_url", "cancel_url", "webhook_url"} {

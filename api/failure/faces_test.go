@@ -110,64 +110,34 @@ func (s *service) makeMerchant(store *storage.Store) {
 	require.NoError(s.t, err)
 	_, err = login.Accept(ctx, store.People, token, password, "")
 	require.NoError(s.t, err)
-	signedIn := s.deskSends("/signin", url.Values{"email": {member.Email}, "password": {password}})
+	signedIn := s.send(s.desk, deskURL+"/signin", url.Values{"email": {member.Email}, "password": {password}}, "")
 	require.Equal(s.t, http.StatusSeeOther, signedIn.Code, signedIn.Body)
 	s.at = "/m/" + m.ID
 	s.cookies = signedIn.Result().Cookies()
 
-	created := s.restSends("/v1/checkout", `{"amount": 10.50, "currency": "USD", "payout_currency": "USDC"}`)
+	created := s.send(s.rest, "/v1/checkout", nil, `{"amount": 10.50, "currency": "USD", "payout_currency": "USDC"}`)
 	require.Equal(s.t, http.StatusCreated, created.Code, created.Body)
 	s.session = "cs_" + strings.SplitN(strings.SplitN(created.Body.String(), `"cs_`, 2)[1], `"`, 2)[0]
 }
 
-func (s *service) send(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+// send sends a form, an object of JSON, or a GET without either, as somebody who is signed in and has a key.
+func (s *service) send(to http.Handler, address string, form url.Values, object string) *httptest.ResponseRecorder {
+	method, body, mediaType := http.MethodGet, "", ""
+	switch {
+	case form != nil:
+		method, body, mediaType = http.MethodPost, form.Encode(), "application/x-www-form-urlencoded"
+	case object != "":
+		method, body, mediaType = http.MethodPost, object, "application/json"
+	}
+	r := httptest.NewRequestWithContext(s.ctx, method, address, strings.NewReader(body))
+	r.Header.Set("Content-Type", mediaType)
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	for _, c := range s.cookies {
+		r.AddCookie(c)
+	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	to.ServeHTTP(w, r)
 	return w
-}
-
-func (s *service) request(method, path string, body io.Reader) *http.Request {
-	return httptest.NewRequestWithContext(s.ctx, method, path, body)
-}
-
-func (s *service) restGets(path string) *httptest.ResponseRecorder {
-	r := s.request(http.MethodGet, path, nil)
-	r.Header.Set("Authorization", "Bearer "+s.key)
-	return s.send(s.rest, r)
-}
-
-func (s *service) restSends(path, body string) *httptest.ResponseRecorder {
-	r := s.request(http.MethodPost, path, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer "+s.key)
-	r.Header.Set("Content-Type", "application/json")
-	return s.send(s.rest, r)
-}
-
-func (s *service) pageGets(path string) *httptest.ResponseRecorder {
-	return s.send(s.page, s.request(http.MethodGet, pageURL+path, nil))
-}
-
-func (s *service) pageSends(path string, form url.Values) *httptest.ResponseRecorder {
-	r := s.request(http.MethodPost, pageURL+path, strings.NewReader(form.Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return s.send(s.page, r)
-}
-
-func (s *service) deskGets(path string) *httptest.ResponseRecorder {
-	r := s.request(http.MethodGet, deskURL+path, nil)
-	for _, c := range s.cookies {
-		r.AddCookie(c)
-	}
-	return s.send(s.desk, r)
-}
-
-func (s *service) deskSends(path string, form url.Values) *httptest.ResponseRecorder {
-	r := s.request(http.MethodPost, deskURL+path, strings.NewReader(form.Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	for _, c := range s.cookies {
-		r.AddCookie(c)
-	}
-	return s.send(s.desk, r)
 }
 
 // exec changes the database behind the service's back.
@@ -184,23 +154,26 @@ func (s *service) exec(sql string) *pgx.Conn {
 // asked are the answers of all faces to the question for one session. They are asked at once: each may wait as long as
 // it can.
 func (s *service) asked(session string) map[string]*httptest.ResponseRecorder {
-	faces := map[string]func() *httptest.ResponseRecorder{
-		"REST API":           func() *httptest.ResponseRecorder { return s.restGets("/v1/checkout/" + session) },
-		"hosted page":        func() *httptest.ResponseRecorder { return s.pageGets("/" + session) },
-		"hosted page's JSON": func() *httptest.ResponseRecorder { return s.pageGets("/" + session + "/status") },
-		"dashboard":          func() *httptest.ResponseRecorder { return s.deskGets(s.at + "/test/sessions/" + session) },
+	faces := map[string]struct {
+		server  http.Handler
+		address string
+	}{
+		"REST API":           {s.rest, "/v1/checkout/" + session},
+		"hosted page":        {s.page, pageURL + "/" + session},
+		"hosted page's JSON": {s.page, pageURL + "/" + session + "/status"},
+		"dashboard":          {s.desk, deskURL + s.at + "/test/sessions/" + session},
 	}
 	var (
 		asking  sync.WaitGroup
 		mu      sync.Mutex
 		answers = map[string]*httptest.ResponseRecorder{}
 	)
-	for face, ask := range faces {
+	for name, face := range faces {
 		asking.Go(func() {
-			answer := ask()
+			answer := s.send(face.server, face.address, nil, "")
 			mu.Lock()
 			defer mu.Unlock()
-			answers[face] = answer
+			answers[name] = answer
 		})
 	}
 	asking.Wait()
@@ -283,14 +256,13 @@ func (s *service) readOnly() {
 func TestFaces_APanicIsA500(t *testing.T) {
 	s := newService(t)
 	card := url.Values{"card_number": {"4242424242424242"}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"a@example.com"}}
+	hook := url.Values{"url": {"https://canary.example/"}, "events": {"checkout.completed"}}
 	for face, send := range map[string]func() *httptest.ResponseRecorder{
 		"REST API": func() *httptest.ResponseRecorder {
-			return s.restSends("/v1/webhooks", `{"url": "https://canary.example/", "events": ["checkout.completed"]}`)
+			return s.send(s.rest, "/v1/webhooks", nil, `{"url": "https://canary.example/", "events": ["checkout.completed"]}`)
 		},
-		"hosted page": func() *httptest.ResponseRecorder { return s.pageSends("/"+s.session, card) },
-		"dashboard": func() *httptest.ResponseRecorder {
-			return s.deskSends(s.at+"/test/webhooks", url.Values{"url": {"https://canary.example/"}, "events": {"checkout.completed"}})
-		},
+		"hosted page": func() *httptest.ResponseRecorder { return s.send(s.page, pageURL+"/"+s.session, card, "") },
+		"dashboard":   func() *httptest.ResponseRecorder { return s.send(s.desk, deskURL+s.at+"/test/webhooks", hook, "") },
 	} {
 		var got *httptest.ResponseRecorder
 		require.NotPanics(t, func() { got = send() }, face)
@@ -307,22 +279,19 @@ func TestFaces_APanicIsA500(t *testing.T) {
 // shows the payment's state instead of an error.
 func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
 	s := newService(t)
-	for name, c := range map[string]struct {
-		err  error
-		want int
-	}{
-		"Temporal is away":        {serviceerror.NewUnavailable("10.1.1.1 is down"), http.StatusServiceUnavailable},
-		"Temporal is slow":        {context.DeadlineExceeded, http.StatusServiceUnavailable},
-		"Temporal is overrun":     {serviceerror.NewResourceExhausted(0, "too many"), http.StatusServiceUnavailable},
-		"Temporal says who knows": {errors.New("inner words"), http.StatusServiceUnavailable},
+	for name, err := range map[string]error{
+		"Temporal is away":        serviceerror.NewUnavailable("10.1.1.1 is down"),
+		"Temporal is slow":        context.DeadlineExceeded,
+		"Temporal is overrun":     serviceerror.NewResourceExhausted(0, "too many"),
+		"Temporal says who knows": errors.New("inner words"),
 	} {
-		s.temporal.Update = func(client.UpdateWorkflowOptions) error { return c.err }
+		s.temporal.Update = func(client.UpdateWorkflowOptions) error { return err }
 		for face, got := range map[string]*httptest.ResponseRecorder{
-			"REST API":  s.restSends("/v1/checkout/"+s.session+"/expire", ""),
-			"dashboard": s.deskSends(s.at+"/test/sessions/"+s.session+"/expire", url.Values{"a": {"b"}}),
+			"REST API":  s.send(s.rest, "/v1/checkout/"+s.session+"/expire", nil, "{}"),
+			"dashboard": s.send(s.desk, deskURL+s.at+"/test/sessions/"+s.session+"/expire", url.Values{}, ""),
 		} {
-			require.Equal(t, c.want, got.Code, "%s: %s", face, name)
-			require.NotContains(t, got.Body.String(), c.err.Error())
+			require.Equal(t, http.StatusServiceUnavailable, got.Code, "%s: %s", face, name)
+			require.NotContains(t, got.Body.String(), err.Error())
 		}
 	}
 }
@@ -362,32 +331,32 @@ func newRelay(t *testing.T, to string) *relay {
 			r.mu.Lock()
 			r.conns = append(r.conns, near, far)
 			r.mu.Unlock()
-			go r.copy(far, near)
-			go r.copy(near, far)
+			go r.forward(far, near)
+			go r.forward(near, far)
 		}
 	}()
 	return r
 }
 
-// copy passes on what comes until one side hangs up, or swallows it in silence.
-func (r *relay) copy(to, from net.Conn) {
+// forward passes on what comes until one side hangs up.
+func (r *relay) forward(to, from net.Conn) {
 	defer func() { _, _ = to.Close(), from.Close() }()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		silent := r.silent
-		r.mu.Unlock()
-		if silent {
-			continue
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
+	_, _ = io.Copy(relayed{r, to}, from)
+}
+
+// relayed swallows everything once its relay is silent.
+type relayed struct {
+	*relay
+	to net.Conn
+}
+
+func (r relayed) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.silent {
+		return len(p), nil
 	}
+	return r.to.Write(p)
 }
 
 // cut refuses every connection from now on, and ends those that are there.
