@@ -79,9 +79,20 @@ func (f *front) started() *[]string {
 	return &ids
 }
 
-// firstStartHangs makes the first start of a workflow close reached and wait for goOn.
-func (f *front) firstStartHangs() (reached, goOn chan struct{}) {
-	reached, goOn = make(chan struct{}), make(chan struct{})
+// createsWithKey creates a session with the Idempotency-Key k.
+func (f *front) createsWithKey() answer {
+	return f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k")
+}
+
+// createInBackground is createsWithKey for an answer that may wait.
+func (f *front) createInBackground(answers chan<- answer) {
+	go func() { answers <- f.createsWithKey() }()
+}
+
+// hangingCreate begins createsWithKey. Its workflow does not start before goOn is closed; others do.
+func (f *front) hangingCreate() (answers chan answer, goOn chan struct{}) {
+	answers, goOn = make(chan answer, 30), make(chan struct{})
+	reached := make(chan struct{})
 	var starts atomic.Int32
 	f.temporal.Start = func(client.StartWorkflowOptions) error {
 		if starts.Add(1) == 1 {
@@ -90,12 +101,9 @@ func (f *front) firstStartHangs() (reached, goOn chan struct{}) {
 		}
 		return nil
 	}
-	return reached, goOn
-}
-
-// createsWithKey creates a session with the Idempotency-Key k.
-func (f *front) createsWithKey() answer {
-	return f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k")
+	f.createInBackground(answers)
+	<-reached
+	return answers, goOn
 }
 
 // crash makes the process die after a request's effect and before its answer is kept, so that the
@@ -390,54 +398,30 @@ func TestIdempotency_AnEndlessPathIsNotFound(t *testing.T) {
 
 func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
 	f := newFront(t)
-	reached, goOn := f.firstStartHangs()
-	first := make(chan answer)
-	go func() { first <- f.createsWithKey() }()
-	<-reached
+	answers, goOn := f.hangingCreate()
 	for _, process := range []*front{f, f.second()} {
 		got := process.createsWithKey()
 		require.Equal(t, "409 idempotency_conflict", got.refused())
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}
 	close(goOn)
-	require.Equal(t, 201, (<-first).status)
+	require.Equal(t, 201, (<-answers).status)
 	require.Equal(t, 201, f.createsWithKey().status)
 	require.Equal(t, 1, f.count("checkout_session"))
 }
 
-// TestIdempotency_ARepeatWaitsForTheFirstAnswer: the answer comes while the repeat waits.
+// TestIdempotency_ARepeatWaitsForTheFirstAnswer also in another process, which works on one write of the merchant at a
+// time: other writes go on there meanwhile.
 func TestIdempotency_ARepeatWaitsForTheFirstAnswer(t *testing.T) {
-	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Minute })
-	reached, goOn := f.firstStartHangs()
-	answers := make(chan answer)
-	send := func() { answers <- f.createsWithKey() }
-	go send()
-	<-reached
-	go send()
-	time.Sleep(300 * time.Millisecond) // so that the repeat usually comes before the answer
-	close(goOn)
-	first, second := <-answers, <-answers
-	require.Equal(t, []int{201, 201}, []int{first.status, second.status})
-	require.Equal(t, first.body, second.body)
-	require.Equal(t, 1, f.count("checkout_session"))
-}
-
-// TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers: other writes of the merchant go on meanwhile, although
-// each process works on one at a time.
-func TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers(t *testing.T) {
 	f := newFront(t, thirdOfTheConnections, func(c *Config) { c.IdempotencyWait = time.Minute })
 	other := f.second()
 	other.config.Shares = limit.NewShares(1)
 	other.handler = New(other.config)
 	key := f.merchant.testKey
-	require.Equal(t, 201, other.do("POST", "/v1/checkout", key, validSession).status, "this process knows the key")
+	other.answers(201, "POST", "/v1/checkout", key, validSession) // this process knows the key
 
-	reached, goOn := f.firstStartHangs()
-	answers := make(chan answer, 2)
-	send := func(to *front) { answers <- to.do("POST", "/v1/checkout", key, validSession, idempotent, "k") }
-	go send(f)
-	<-reached
-	go send(other)
+	answers, goOn := f.hangingCreate()
+	other.createInBackground(answers)
 	time.Sleep(300 * time.Millisecond) // so that the repeat usually waits before the next one comes
 	got := other.do("POST", "/v1/checkout", key, validSession)
 	close(goOn)
@@ -445,25 +429,20 @@ func TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers(t *testing.T) {
 	first, second := <-answers, <-answers
 	require.Equal(t, []int{201, 201}, []int{first.status, second.status}, first.body+second.body)
 	require.Equal(t, first.body, second.body)
+	require.Equal(t, 3, f.count("checkout_session"))
 }
 
 // TestIdempotency_FewRepeatsWait: the repeat after the twentieth that waits is refused, and the others get their answer.
 func TestIdempotency_FewRepeatsWait(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Minute })
-	reached, goOn := f.firstStartHangs()
-	answers := make(chan answer, 22)
-	send := func() { answers <- f.createsWithKey() }
-	go send()
-	<-reached
+	answers, goOn := f.hangingCreate()
 	for range 21 {
-		go send()
+		f.createInBackground(answers)
 	}
-	refused := <-answers
+	require.Equal(t, 409, (<-answers).status)
 	close(goOn)
-	require.Equal(t, 409, refused.status, refused.body)
 	for range 21 {
-		got := <-answers
-		require.Equal(t, 201, got.status, got.body)
+		require.Equal(t, 201, (<-answers).status)
 	}
 	require.Equal(t, 1, f.count("checkout_session"))
 }
@@ -471,10 +450,7 @@ func TestIdempotency_FewRepeatsWait(t *testing.T) {
 // TestIdempotency_AWaitEndsWithItsClient: nobody waits for an answer that nobody reads.
 func TestIdempotency_AWaitEndsWithItsClient(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Hour })
-	reached, goOn := f.firstStartHangs()
-	first := make(chan answer)
-	go func() { first <- f.createsWithKey() }()
-	<-reached
+	answers, goOn := f.hangingCreate()
 	ctx, gone := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer gone()
 	r := newRequest(t, "POST", "/v1/checkout", validSession).WithContext(ctx)
@@ -482,7 +458,7 @@ func TestIdempotency_AWaitEndsWithItsClient(t *testing.T) {
 	r.Header.Set(idempotent, "k")
 	f.handler.ServeHTTP(httptest.NewRecorder(), r)
 	close(goOn)
-	require.Equal(t, 201, (<-first).status)
+	require.Equal(t, 201, (<-answers).status)
 }
 
 func TestIdempotency_HundredAtOnceInTwoProcessesMakeOneSession(t *testing.T) {

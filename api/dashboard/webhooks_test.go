@@ -379,13 +379,8 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	require.Contains(t, paused.text(), "Update again")
 	require.NotContains(t, viewer.get("/test/deliveries?before="+s.ref.ID).body, "hx-get", "nothing new appears there")
 
-	page := viewer.get("/test/deliveries")
-	require.Equal(t, 200, viewer.follow(viewer.post("/signout")).status)
-	gone := viewer.send("GET", reads(page.body), nil, "HX-Request", "true")
-	require.Equal(t, 401, gone.status, "a redirect would be followed by the script, and its page be taken for the log")
-	require.Contains(t, gone.header.Get("HX-Redirect"), "/signin?next=")
 	nobody := s.browser().send("GET", "/test/deliveries", nil, "HX-Request", "true")
-	require.Equal(t, 401, nobody.status)
+	require.Equal(t, 401, nobody.status, "a redirect would be followed by the script, and its page be taken for the log")
 	require.Equal(t, "/signin?next=%2Ftest%2Fdeliveries", withoutMerchant(nobody.header.Get("HX-Redirect")))
 
 	s.end(webhook.DeliveryFailed)
@@ -438,17 +433,10 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Contains(t, dev.get(at).text(), "1 of 1")
 }
 
-// injections are texts of attackers.
-var injections = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `</textarea><script>alert(1)</script>`, `<svg/onload=alert(1)>`,
-	`javascript:alert(1)`, `{{.Member}}`, `</pre><iframe src=//evil>`, `" autofocus onfocus=alert(1) x="`, `<!--<script>-->`, `</title><script>x</script>`,
-	`&lt;script&gt;`, `<a hx-get=/x hx-trigger=load>`, `<style>*{display:none}</style>`,
-}
-
 func TestWebhooks_WhatOthersWroteIsText(t *testing.T) {
 	d := newDesk(t)
 	viewer, dev := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
-	for _, text := range injections {
+	for _, text := range payloads {
 		quoted, err := json.Marshal(text)
 		require.NoError(t, err)
 		s := newSender(d, d.merchant, checkout.ModeTest, "https://shop.example/?q="+strings.ReplaceAll(text, " ", ""), text, `{"note":`+string(quoted)+`}`)

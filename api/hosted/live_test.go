@@ -221,17 +221,6 @@ func TestLive_TokensHaveOneShape(t *testing.T) {
 	h.requireRedirect(h.post("/"+id, form), "/checkout/"+id)
 }
 
-func TestLive_NotPossibleSaysSo(t *testing.T) {
-	h, id := newLiveHarness(t)
-	h.pay = refuses(contract.ErrTypePaymentNotPossible)
-	body := h.follow(h.post("/"+id, goodToken()))
-	require.Contains(t, body, english.Texts.NotPossible)
-	require.Contains(t, body, `<div id="card"`, "the form, to try again")
-	require.Zero(t, h.read(id).Attempts)
-	_, err := h.store.Sessions.Charge(t.Context(), h.refs[id], h.paid[0])
-	require.ErrorIs(t, err, checkout.ErrNotFound, "the token is gone")
-}
-
 func TestLive_CannotBePaidWithout(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(h *harness){
@@ -296,6 +285,10 @@ func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
 func TestNewAcquirer_RefusesWhatWouldBeDangerous(t *testing.T) {
 	t.Parallel()
 	const stripeJS, double = "https://js.stripe.com/dahlia/stripe.js", "http://127.0.0.1:12111/dahlia/stripe.js"
+	_, err := NewAcquirer(checkout.ModeTest, "pk_test_1", stripeJS, false)
+	require.NoError(t, err)
+	_, err = NewAcquirer(checkout.ModeTest, "pk_live_1", stripeJS, false)
+	require.ErrorContains(t, err, "not one of test mode")
 	for _, c := range []struct {
 		key, script string
 		simulated   bool
@@ -361,30 +354,23 @@ func TestTestNetworks_TheFormIsTheAcquirersAndSaysTestMode(t *testing.T) {
 }
 
 func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
-	h := newTestNetworks(t)
 	var charge storage.Charge
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
+	keeps := func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
 		var err error
 		charge, err = h.store.Sessions.Charge(t.Context(), ref, txn)
 		require.NoError(t, err)
 		return takes(h, ref, txn)
 	}
+	h := newTestNetworks(t)
+	h.pay = keeps
 	id := h.session()
 	h.requireRedirect(h.post("/"+id, goodToken()), "/checkout/"+id)
 	require.Equal(t, [3]string{canaryToken, "stripe", "eip155:11155111"}, [3]string{charge.Token, string(charge.Acquirer), charge.ChainRef})
-
-	id = h.session()
-	form := goodCard()
-	require.Equal(t, http.StatusBadRequest, h.post("/"+id, form).Code, "a card number is refused unread")
+	require.Equal(t, http.StatusBadRequest, h.post("/"+h.session(), goodCard()).Code, "a card number is refused unread")
 	require.Empty(t, h.cards.seen)
 
 	h = newHarnessAlone(t)
-	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-		var err error
-		charge, err = h.store.Sessions.Charge(t.Context(), ref, txn)
-		require.NoError(t, err)
-		return takes(h, ref, txn)
-	}
+	h.pay = keeps
 	id = h.session()
 	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
 	require.Equal(t, [2]string{"sandbox", "sandbox"}, [2]string{string(charge.Acquirer), charge.ChainRef})
@@ -409,16 +395,5 @@ func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 			h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
 			require.Equal(t, want, asked, acquirer)
 		})
-	}
-}
-
-func TestNewAcquirer_OfTestModeTakesATestKeyOnly(t *testing.T) {
-	t.Parallel()
-	const stripeJS = "https://js.stripe.com/dahlia/stripe.js"
-	for mode, key := range map[checkout.Mode]string{checkout.ModeTest: "pk_test_1", checkout.ModeLive: "pk_live_1"} {
-		_, err := NewAcquirer(mode, key, stripeJS, false)
-		require.NoError(t, err)
-		_, err = NewAcquirer(mode.Other(), key, stripeJS, false)
-		require.ErrorContains(t, err, "not one of "+string(mode.Other())+" mode")
 	}
 }

@@ -17,11 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
-	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
@@ -108,15 +106,6 @@ func TestPay_AScriptReadsTheAnswer(t *testing.T) {
 	require.Equal(t, formAnswer{Next: "/checkout/" + id}, ask(goodCard()))
 }
 
-func TestPay_BlockedSaysWhy(t *testing.T) {
-	h := newHarness(t)
-	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
-	id := h.session()
-	body := h.follow(h.post("/"+id, goodCard()))
-	require.Contains(t, body, "This payment has failed")
-	require.Contains(t, body, "This payment was blocked. Contact the merchant.")
-}
-
 func TestPay_BankAsks(t *testing.T) {
 	h := newHarness(t)
 	h.pay = asksBank
@@ -196,21 +185,6 @@ func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
 	id := h.session()
 	h.post("/"+id, goodCard())
 	h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
-}
-
-func TestPay_Processing(t *testing.T) {
-	h := newHarness(t)
-	h.pay = takes
-	id := h.session()
-	w := h.post("/"+id, goodCard())
-	h.requireRedirect(w, "/checkout/"+id)
-	body := h.follow(w)
-	require.Contains(t, body, "Your payment is being processed")
-	require.Contains(t, body, `<noscript><meta http-equiv="refresh" content="3;url=/checkout/`+id+`"></noscript>`)
-	require.NotContains(t, body, `name="card_number"`)
-	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+"?processing") // a second tab
-	require.Len(t, h.paid, 1)
-	require.Len(t, h.cards.seen, 1)
 }
 
 // TestPay_TwoTabs: each shows what happened to its own form, never the other's success or decline.
@@ -517,16 +491,4 @@ func TestPay_CardNetworkAway(t *testing.T) {
 	require.Contains(t, w.Body.String(), english.Texts.NetworkAway)
 	require.NotContains(t, h.log.String(), canaryCard)
 	require.Contains(t, h.log.String(), "*errors.errorString", "the class of the error says what is wrong")
-}
-
-func TestPay_Expired(t *testing.T) {
-	h := newHarness(t)
-	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) { n.Lifetime = -time.Second })
-	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
-	body := h.get("/" + id).Body.String()
-	require.Contains(t, body, "This session has expired")
-	require.NotContains(t, body, "shop.example.test/thanks")
-	require.Contains(t, body, `<a class="button" rel="noreferrer" href="https://shop.example.test/">Return to Aurora Coffee</a>`)
-	require.NotContains(t, body, `name="card_number"`)
-	require.Empty(t, h.cards.seen)
 }
