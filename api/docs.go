@@ -52,25 +52,13 @@ type asset struct {
 
 // assets are the document, the guide, the reference, and the files that these pages load.
 var assets = []asset{
-	{
-		"/v1/openapi.yaml",
-		"application/yaml",
-		cacheAndAskFor,
-		"default-src 'none'",
-		func() []byte { return document }, // see Server.servedDocument
-	},
+	{"/v1/openapi.yaml", "application/yaml", cacheAndAskFor, "default-src 'none'", nil}, // see Server.servedDocument
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
 	{"/docs/listen", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, listenPage},
 	{"/docs/reference", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("reference.html")},
 	{"/docs/guide.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("guide.css")},
 	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", pageSheet},
-	{
-		"/docs/page.js",
-		"text/javascript; charset=utf-8",
-		cacheAndAskFor,
-		"default-src 'none'",
-		docsFile("page.js"),
-	},
+	{"/docs/page.js", "text/javascript; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.js")},
 	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", redoc},
 }
 

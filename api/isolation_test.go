@@ -32,53 +32,50 @@ type reach struct {
 	changes bool     // the request changes something when the owner sends it
 }
 
+// ofThings are the things that a path of one object names.
+var ofThings = [][2]string{
+	{"checkout", "cs"}, {"checkout", "paid"}, {"webhooks", "wh"}, {"deliveries", "whd"}, {"events", "evt"}, {"replays", "whr"},
+	{"payouts", "po"}, {"transactions", "txn"},
+}
+
+// ofLists are the queries of each list, with the names of the owner's things in the answer.
+var ofLists = map[string]map[string]string{
+	"/v1/checkout": {
+		"": "paid cs", "?status=pending": "cs", "?order_id={order}": "cs", "?cursor={paid}": "cs", "?transaction={txn}": "paid",
+		"?customer_email={order}@example.com": "", "?order_id={order}&metadata[order_id]={order}": "cs",
+	},
+	"/v1/webhooks": {"": "wh", "?status=enabled": "wh", "?cursor={wh}": ""},
+	"/v1/deliveries": {
+		"": "whd", "?status=pending": "whd", "?webhook={wh}": "whd", "?event={evt}": "whd", "?session={paid}": "whd",
+		"?cursor={whd}": "",
+	},
+	"/v1/events": {
+		"": "evt", "?type=checkout.completed": "evt", "?session={paid}": "evt", "?order=asc": "evt", "?cursor={evt}": "",
+	},
+	"/v1/replays":      {"": "whr", "?webhook={wh}": "whr", "?cursor={whr}": ""},
+	"/v1/transactions": {"": "txn", "?status=succeeded": "txn", "?session={paid}": "txn", "?cursor={txn}": ""},
+	"/v1/payouts":      {"": "po", "?status=failed": "po", "?session={paid}": "po", "?cursor={po}": ""},
+}
+
+// reads are the reaches that only read.
+func reads() (all []reach) {
+	for _, of := range ofThings {
+		path := "/v1/" + of[0] + "/"
+		all = append(all, reach{route: "GET " + path + "{id}", path: path + "{" + of[1] + "}", foreign: 404, own: 200})
+	}
+	for list, queries := range ofLists {
+		for query, things := range queries {
+			all = append(all, reach{route: "GET " + list, path: list + query, foreign: 200, own: 200, lists: strings.Fields(things)})
+		}
+	}
+	return all
+}
+
 // reaches are in the order in which each owner uses them on its own things.
-var reaches = []reach{
-	{route: "GET /v1/checkout/{id}", path: "/v1/checkout/{cs}", foreign: 404, own: 200},
-	{route: "GET /v1/checkout/{id}", path: "/v1/checkout/{paid}", foreign: 404, own: 200},
-	{route: "GET /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200},
-	{route: "GET /v1/deliveries/{id}", path: "/v1/deliveries/{whd}", foreign: 404, own: 200},
-	{route: "GET /v1/events/{id}", path: "/v1/events/{evt}", foreign: 404, own: 200},
-	{route: "GET /v1/replays/{id}", path: "/v1/replays/{whr}", foreign: 404, own: 200},
-	{route: "GET /v1/payouts/{id}", path: "/v1/payouts/{po}", foreign: 404, own: 200},
-	{route: "GET /v1/transactions/{id}", path: "/v1/transactions/{txn}", foreign: 404, own: 200},
+var reaches = append(reads(), []reach{
 	{route: "GET /v1/merchant", path: "/v1/merchant", foreign: 200, own: 200},
-
-	{route: "GET /v1/checkout", path: "/v1/checkout", foreign: 200, own: 200, lists: []string{"paid", "cs"}},
-	{route: "GET /v1/checkout", path: "/v1/checkout?status=pending", foreign: 200, own: 200, lists: []string{"cs"}},
-	{route: "GET /v1/checkout", path: "/v1/checkout?order_id={order}", foreign: 200, own: 200, lists: []string{"cs"}},
-	{route: "GET /v1/checkout", path: "/v1/checkout?cursor={paid}", foreign: 200, own: 200, lists: []string{"cs"}},
-	{route: "GET /v1/webhooks", path: "/v1/webhooks", foreign: 200, own: 200, lists: []string{"wh"}},
-	{route: "GET /v1/webhooks", path: "/v1/webhooks?status=enabled", foreign: 200, own: 200, lists: []string{"wh"}},
-	{route: "GET /v1/webhooks", path: "/v1/webhooks?cursor={wh}", foreign: 200, own: 200, lists: []string{}},
-	{route: "GET /v1/deliveries", path: "/v1/deliveries", foreign: 200, own: 200, lists: []string{"whd"}},
-	{route: "GET /v1/deliveries", path: "/v1/deliveries?status=pending", foreign: 200, own: 200, lists: []string{"whd"}},
-	{route: "GET /v1/deliveries", path: "/v1/deliveries?webhook={wh}", foreign: 200, own: 200, lists: []string{"whd"}},
-	{route: "GET /v1/deliveries", path: "/v1/deliveries?event={evt}", foreign: 200, own: 200, lists: []string{"whd"}},
-	{route: "GET /v1/deliveries", path: "/v1/deliveries?session={paid}", foreign: 200, own: 200, lists: []string{"whd"}},
-	{route: "GET /v1/deliveries", path: "/v1/deliveries?cursor={whd}", foreign: 200, own: 200, lists: []string{}},
-	{route: "GET /v1/events", path: "/v1/events", foreign: 200, own: 200, lists: []string{"evt"}},
-	{route: "GET /v1/events", path: "/v1/events?type=checkout.completed", foreign: 200, own: 200, lists: []string{"evt"}},
-	{route: "GET /v1/events", path: "/v1/events?session={paid}", foreign: 200, own: 200, lists: []string{"evt"}},
-	{route: "GET /v1/events", path: "/v1/events?order=asc", foreign: 200, own: 200, lists: []string{"evt"}},
-	{route: "GET /v1/events", path: "/v1/events?after={evt}&order=asc", foreign: 400, own: 200, lists: []string{}},
-	{route: "GET /v1/events", path: "/v1/events?cursor={evt}", foreign: 200, own: 200, lists: []string{}},
-	{route: "GET /v1/replays", path: "/v1/replays", foreign: 200, own: 200, lists: []string{"whr"}},
-	{route: "GET /v1/replays", path: "/v1/replays?webhook={wh}", foreign: 200, own: 200, lists: []string{"whr"}},
-	{route: "GET /v1/replays", path: "/v1/replays?cursor={whr}", foreign: 200, own: 200, lists: []string{}},
-	{route: "GET /v1/checkout", path: "/v1/checkout?transaction={txn}", foreign: 200, own: 200, lists: []string{"paid"}},
-	{route: "GET /v1/checkout", path: "/v1/checkout?customer_email={order}@example.com", foreign: 200, own: 200, lists: []string{}},
 	{route: "GET /v1/checkout", path: "/v1/checkout?metadata=order_id", foreign: 400, own: 400},
-	{route: "GET /v1/checkout", path: "/v1/checkout?order_id={order}&metadata[order_id]={order}", foreign: 200, own: 200, lists: []string{"cs"}},
-	{route: "GET /v1/transactions", path: "/v1/transactions", foreign: 200, own: 200, lists: []string{"txn"}},
-	{route: "GET /v1/transactions", path: "/v1/transactions?status=succeeded", foreign: 200, own: 200, lists: []string{"txn"}},
-	{route: "GET /v1/transactions", path: "/v1/transactions?session={paid}", foreign: 200, own: 200, lists: []string{"txn"}},
-	{route: "GET /v1/transactions", path: "/v1/transactions?cursor={txn}", foreign: 200, own: 200, lists: []string{}},
-	{route: "GET /v1/payouts", path: "/v1/payouts", foreign: 200, own: 200, lists: []string{"po"}},
-	{route: "GET /v1/payouts", path: "/v1/payouts?status=failed", foreign: 200, own: 200, lists: []string{"po"}},
-	{route: "GET /v1/payouts", path: "/v1/payouts?session={paid}", foreign: 200, own: 200, lists: []string{"po"}},
-	{route: "GET /v1/payouts", path: "/v1/payouts?cursor={po}", foreign: 200, own: 200, lists: []string{}},
-
+	{route: "GET /v1/events", path: "/v1/events?after={evt}&order=asc", foreign: 400, own: 200, lists: []string{}},
 	{route: "POST /v1/webhooks/verify", path: "/v1/webhooks/verify", body: `{"webhook":"{wh}","header":"","body":""}`, foreign: 400, own: 200},
 	{route: "POST /v1/webhooks/verify", path: "/v1/webhooks/verify", body: `{"header":"{header}","body":{body},"computed":"{computed}"}`, foreign: 200, own: 200},
 
@@ -97,7 +94,7 @@ var reaches = []reach{
 	{route: "POST /v1/payouts/{id}/retry", path: "/v1/payouts/{po}/retry", foreign: 404, own: 202, changes: true},
 	{route: "POST /v1/replays/{id}/cancel", path: "/v1/replays/{whr}/cancel", foreign: 404, own: 200, changes: true},
 	{route: "DELETE /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200, changes: true},
-}
+}...)
 
 // creates make new things for the caller, even when the body names another owner's things.
 // isolation.create checks each of them.

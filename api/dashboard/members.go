@@ -96,13 +96,9 @@ func (s *server) confirmRole(v page.Visit, concerned bool, what string) (*page.A
 }
 
 // renewInvitation serves POST …/members/{id}/invitation.
-func (s *server) renewInvitation(v page.Visit) (page.Answer, error) {
-	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
-	if err == nil && !s.Mail {
-		err = checkout.ErrNotFound
-	}
-	if err != nil {
-		return page.Answer{}, err
+func (s *server) renewInvitation(v page.Visit, m merchant.Member) (page.Answer, error) {
+	if !s.Mail {
+		return page.Answer{}, checkout.ErrNotFound
 	}
 	unconfirmed, err := s.confirmRole(v, m.Role.May(merchant.RoleDeveloper),
 		"Another link lets "+m.Email+" sign in as "+roleWords[m.Role]+".")
@@ -121,14 +117,10 @@ var (
 )
 
 // changeRole serves POST …/members/{id}/role.
-func (s *server) changeRole(v page.Visit) (page.Answer, error) {
+func (s *server) changeRole(v page.Visit, m merchant.Member) (page.Answer, error) {
 	role := merchant.Role(v.PostFormValue("role"))
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role."})
-	}
-	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
-	if err != nil {
-		return page.Answer{}, err
 	}
 	if m.Role == role {
 		return page.GoTo(v.Path("/members"), page.NothingChanged)
@@ -144,11 +136,7 @@ func (s *server) changeRole(v page.Visit) (page.Answer, error) {
 }
 
 // removeMember serves POST …/members/{id}/remove.
-func (s *server) removeMember(v page.Visit) (page.Answer, error) {
-	m, err := s.Store.People.Member(v.Context(), v.MerchantID(), v.ID())
-	if err != nil {
-		return page.Answer{}, err
-	}
+func (s *server) removeMember(v page.Visit, m merchant.Member) (page.Answer, error) {
 	unconfirmed, err := s.confirmRole(
 		v, m.Role == merchant.RoleOwner, m.Email+", an owner, will no longer be able to sign in.",
 	)

@@ -87,11 +87,14 @@ func (s *server) routes() {
 	s.post("/settings/payout", merchant.RoleOwner, s.changeAddresses)
 	s.post("/settings/payout/stop", merchant.RoleOwner, s.stopAddressChange)
 
+	member := func(ctx context.Context, ref checkout.Ref) (merchant.Member, error) {
+		return s.Store.People.Member(ctx, ref.MerchantID, ref.ID)
+	}
 	s.get("/members", merchant.RoleViewer, s.listMembers)
 	s.post("/members", merchant.RoleOwner, s.inviteMember)
-	s.post("/members/{id}/invitation", merchant.RoleOwner, s.renewInvitation)
-	s.post("/members/{id}/role", merchant.RoleOwner, s.changeRole)
-	s.post("/members/{id}/remove", merchant.RoleOwner, s.removeMember)
+	s.post("/members/{id}/invitation", merchant.RoleOwner, withObject(member, s.renewInvitation))
+	s.post("/members/{id}/role", merchant.RoleOwner, withObject(member, s.changeRole))
+	s.post("/members/{id}/remove", merchant.RoleOwner, withObject(member, s.removeMember))
 	s.get("/audit", merchant.RoleViewer, s.listAudit)
 	s.handle(http.MethodGet, page.ModeRoute+"/audit.csv", s.download(s.exportAudit))
 

@@ -152,6 +152,13 @@ func typeNames(types []webhook.EventType) (all []string) {
 	return all
 }
 
+// texts returns the fields of the form but the events, by their names.
+func (f *webhookForm) texts() map[string]*string {
+	return map[string]*string{
+		"url": &f.URL, "description": &f.Description, "max_in_flight": &f.MaxInFlight, "rate_limit": &f.RateLimit,
+	}
+}
+
 // webhookConflict shows the form again after another person has changed the registration first.
 // Fields in conflict show the stored value, other fields the typed value.
 func (s *server) webhookConflict(v page.Visit, f webhookForm, conflict *pg.ChangedError) (page.Answer, error) {
@@ -160,36 +167,25 @@ func (s *server) webhookConflict(v page.Visit, f webhookForm, conflict *pg.Chang
 		return page.Answer{}, err
 	}
 
-	typed, change := f, f.change()
+	before, change := f.Before(), f.change()
 	f.Was = e
 	now := f.Before()
-	f.URL, f.Description, f.Events = now.URL, now.Description, now.Events
-	f.MaxInFlight, f.RateLimit = now.MaxInFlight, now.RateLimit
-	if change.URL != nil && !slices.Contains(conflict.Fields, "url") {
-		f.URL = typed.URL
+	was, stored := before.texts(), now.texts()
+	for name, typed := range f.texts() {
+		conflicts := slices.Contains(conflict.Fields, name)
+		if conflicts {
+			f.Faults[name] = conflictFault(*typed)
+		}
+		if conflicts || *typed == *was[name] {
+			*typed = *stored[name]
+		}
 	}
-	if change.Description != nil && !slices.Contains(conflict.Fields, "description") {
-		f.Description = typed.Description
+	conflicts := slices.Contains(conflict.Fields, "events")
+	if conflicts {
+		f.Faults["events"] = conflictFault(strings.Join(typeNames(f.Events), ", "))
 	}
-	if change.Events != nil && !slices.Contains(conflict.Fields, "events") {
-		f.Events = typed.Events
-	}
-	if change.MaxInFlight != nil && !slices.Contains(conflict.Fields, "max_in_flight") {
-		f.MaxInFlight = typed.MaxInFlight
-	}
-	if change.RateLimit != nil && !slices.Contains(conflict.Fields, "rate_limit") {
-		f.RateLimit = typed.RateLimit
-	}
-
-	said := map[string]string{
-		"url":           typed.URL,
-		"description":   typed.Description,
-		"events":        strings.Join(typeNames(typed.Events), ", "),
-		"max_in_flight": typed.MaxInFlight,
-		"rate_limit":    typed.RateLimit,
-	}
-	for _, field := range conflict.Fields {
-		f.Faults[field] = conflictFault(said[field])
+	if conflicts || change.Events == nil {
+		f.Events = now.Events
 	}
 	return page.Answer{Status: http.StatusConflict, Page: "webhook_form", Title: "Change the webhook", Data: f}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// What the page refuses is in deploy/proof/e2e/testdata/corpus/page; the tables below have what it takes, and the rest.
 func TestParseNumber(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{ // fault; "" is good
@@ -24,15 +25,10 @@ func TestParseNumber(t *testing.T) {
 		"30569309025904":                     "",
 		"3566002020360505":                   "",
 		"6200000000000005":                   "",
-		"4222222222222":                      "", // 13 digits
-		" - ":                                english.Texts.NumberMissing,
-		"4242424242424241":                   english.Texts.NumberBad,
+		"4222222222222":                      "",                        // 13 digits
 		"42424242424242424":                  english.Texts.NumberShort, // 17: Visa has 16 or 19
-		"3782822463100055":                   english.Texts.NumberLong,  // Amex has 15
 		"４２４２４２４２４２４２４２４２": english.Texts.NumberDigits, // full width
-		"0000000000000000":                     "", // no known brand: the network decides
-		"4242424242424242,4242424242424242":    english.Texts.NumberDigits,
-		"4242 4242 4242 4242 4242 4242 4242 4": english.Texts.NumberLong,
+		"0000000000000000": "", // no known brand: the network decides
 	} {
 		digits, fault := parseNumber(&english.Texts, typed)
 		require.Equal(t, want, fault, typed)
@@ -62,31 +58,25 @@ func TestParseExp(t *testing.T) {
 		month, year int
 		fault       string
 	}{
-		"02/26":                {2, 2026, ""}, // good until the month has ended
-		"03/26":                {3, 2026, ""},
-		"3/26":                 {3, 2026, ""},
-		"03 / 26":              {3, 2026, ""},
-		"03/2026":              {3, 2026, ""},
-		"0326":                 {3, 2026, ""},
-		"032026":               {3, 2026, ""},
-		"03-26":                {3, 2026, ""},
-		"03 26":                {3, 2026, ""},
-		" 12/55 ":              {12, 2055, ""},
-		"01/56":                {1, 2056, ""},
-		"01/26":                {1, 2026, english.Texts.ExpPast},
-		"12/25":                {12, 2025, english.Texts.ExpPast},
-		"12/1999":              {12, 1999, english.Texts.ExpPast},
-		"01/57":                {0, 0, english.Texts.ExpFar},
-		"":                     {0, 0, english.Texts.ExpMissing},
-		"13/30":                {0, 0, english.Texts.ExpMonth},
-		"03/26/30":             {0, 0, english.Texts.ExpFormat},
-		"3/6":                  {0, 0, english.Texts.ExpFormat},
-		"326":                  {0, 0, english.Texts.ExpFormat},
-		"-3/26":                {3, 2026, ""},
-		"+3/26":                {0, 0, english.Texts.ExpFormat},
-		"٠٣/٢٦":                {0, 0, english.Texts.ExpFormat},
-		"4242424242424242":     {0, 0, english.Texts.ExpFormat},
-		strings.Repeat("/", 9): {0, 0, english.Texts.ExpFormat},
+		"02/26":   {2, 2026, ""}, // good until the month has ended
+		"03/26":   {3, 2026, ""},
+		"3/26":    {3, 2026, ""},
+		"03 / 26": {3, 2026, ""},
+		"03/2026": {3, 2026, ""},
+		"0326":    {3, 2026, ""},
+		"032026":  {3, 2026, ""},
+		"03-26":   {3, 2026, ""},
+		"03 26":   {3, 2026, ""},
+		" 12/55 ": {12, 2055, ""},
+		"01/56":   {1, 2056, ""},
+		"01/26":   {1, 2026, english.Texts.ExpPast},
+		"12/25":   {12, 2025, english.Texts.ExpPast},
+		"01/57":   {0, 0, english.Texts.ExpFar},
+		"3/6":     {0, 0, english.Texts.ExpFormat},
+		"326":     {0, 0, english.Texts.ExpFormat},
+		"-3/26":   {3, 2026, ""},
+		"+3/26":   {0, 0, english.Texts.ExpFormat},
+		"٠٣/٢٦":   {0, 0, english.Texts.ExpFormat},
 	} {
 		month, year, fault := parseExp(&english.Texts, typed, now)
 		require.Equal(t, want.fault, fault, typed)
@@ -112,10 +102,7 @@ func TestParseCVC(t *testing.T) {
 	for _, c := range []struct{ typed, number, fault string }{
 		{"123", "4242424242424242", ""},
 		{" 000 ", "4242424242424242", ""},
-		{"1234", "4242424242424242", english.Texts.CVCThree},
 		{"1234", "378282246310005", ""},
-		{"123", "378282246310005", english.Texts.CVCFour},
-		{"", "4242424242424242", english.Texts.CVCMissing},
 		{"123", "9999", ""},
 		{"1234", "", ""},
 		{"12345", "", english.Texts.CVCEither},
@@ -131,13 +118,8 @@ func TestParseEmail(t *testing.T) {
 		"ada@example.com":          "",
 		" ada@example.com ":        "",
 		"a+b.c@mail.example.co.uk": "",
-		"":                         english.Texts.EmailMissing,
-		"ada":                      english.Texts.EmailBad,
 		"ada@":                     english.Texts.EmailBad,
 		"@example.com":             english.Texts.EmailBad,
-		"Ada <ada@example.com>":    english.Texts.EmailBad,
-		"ada@exam\nple.com":        english.Texts.EmailBad,
-		"ada\x00@example.com":      english.Texts.EmailBad,
 		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 61) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": "",                      // 254
 		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 62) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": english.Texts.EmailLong, // 255
 		"4242 4242-4242 4242@example.com":    english.Texts.EmailCard,
