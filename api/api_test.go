@@ -142,7 +142,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 // working is the health of a process that has started.
 func working(c Config, store *storage.Store) *health.State {
 	state := health.Starting("")
-	state.Connected(store.Ping, health.Temporal(c.Runs.Temporal))
+	state.SetChecks(store.Ping, health.Temporal(c.Runs.Temporal))
 	return state
 }
 

@@ -37,7 +37,7 @@ func (v verification) explainComputed(sig webhook.Signature) finding {
 	return got
 }
 
-// readComputed decodes text to 32 bytes, and says what is wrong with the form, if anything. The bytes are nil when
+// readComputed decodes text to 32 bytes. form is the fault of its form, if any. The bytes are nil when
 // text does not encode 32 bytes.
 func readComputed(text string) (value []byte, form finding) {
 	for _, prefix := range []string{"v1=", "sha256="} {

@@ -104,7 +104,7 @@ func (s *Server) assetRoutes(router *mux.Router) {
 }
 
 // servedDocument returns the document with the public address of this API. A client that is
-// generated from it then knows whom to call.
+// generated from it then has the address to call.
 func (s *Server) servedDocument() []byte {
 	if s.URL == "" {
 		return document

@@ -93,7 +93,7 @@ func notPending(status checkout.Status) *refusal {
 	return e
 }
 
-// orderIDInUse names the session that uses the order id. It tells the merchant the next step when
+// orderIDInUse names the session that uses the order id. The message has the next step when
 // the session is pending; a completed session leaves no step.
 func orderIDInUse(holder checkout.Session) *refusal {
 	message := "A pending session already has this metadata.order_id. Send the customer to its url, or expire it first."

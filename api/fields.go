@@ -25,7 +25,7 @@ type fault struct {
 // maxFaults limits the list of faults in an answer: a longer list helps no reader.
 const maxFaults = 100
 
-// faults collects all mistakes, so that one answer tells the merchant all of them.
+// faults collects all mistakes of a request, so that one answer lists them.
 type faults []fault
 
 // add adds a fault of param. message continues a sentence that begins with param: "must be a

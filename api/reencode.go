@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reencoding is the body that an encoder writes for a parsed body. name says which encoder.
+// reencoding is the body that an encoder writes for a parsed body. name is the encoder.
 type reencoding struct {
 	name string
 	body string

@@ -42,8 +42,8 @@ func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, er
 	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, err
 }
 
-// newReplay reads the body of a bulk replay. The boolean says whether the merchant asks only for a
-// preview. The error has all faults of the body.
+// newReplay reads the body of a bulk replay. The boolean is true when the merchant asks only
+// for a preview. The error has all faults of the body.
 func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
 	f := newFields(members, "since", "until", "status", "rate", "preview")
 	replay := webhook.Replay{

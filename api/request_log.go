@@ -38,7 +38,7 @@ const (
 var requestsUnlogged, _ = otel.Meter("example.com/checkout/api").Int64Counter("checkout.request.unlogged",
 	metric.WithUnit("{request}"), metric.WithDescription("Requests that are missing in the log that merchants see."))
 
-// NewRequestLog returns a log that writes to store. Run writes; log is told what was dropped.
+// NewRequestLog returns a log that writes to store. Run writes the requests. log gets a line per dropped batch.
 func NewRequestLog(requests *storage.Requests, log *slog.Logger) *RequestLog {
 	return &RequestLog{requests: requests, log: log, full: make(chan struct{}, 1)}
 }

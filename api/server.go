@@ -70,7 +70,7 @@ type Config struct {
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
 	// SessionLifetime is the lifetime of test sessions. Live sessions always have checkout.SessionLifetime.
 	SessionLifetime time.Duration
-	// Payouts says what real chains offer, by mode. A live session needs it. The sandbox pays what a
+	// Payouts are the offers of the real chains, by mode. A live session needs it. The sandbox pays what a
 	// test session has no other chain for.
 	Payouts map[checkout.Mode]*Payouts
 	Limits  Limits
@@ -81,13 +81,13 @@ type Config struct {
 	Requests *RequestLog
 }
 
-// Payouts says what the real chains of a mode offer.
+// Payouts are the offers of the real chains of a mode.
 type Payouts struct {
 	Currencies []money.PayoutCurrency // what can be paid out
 	// NoQuoteSince returns since when there has been no exchange rate, the zero time while there is
 	// one.
 	NoQuoteSince func(from money.Currency, to money.PayoutCurrency) time.Time
-	// Bounds says what can be paid out at present. It asks nobody.
+	// Bounds returns the present bounds of a payout from memory.
 	Bounds checkout.FindBounds
 }
 

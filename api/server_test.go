@@ -170,7 +170,7 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	state := health.Starting("it waits")
 	f := newFront(t, func(c *Config) { c.Health = state })
 	var closed atomic.Bool
-	state.Connected(f.store.Ping, func(context.Context) error {
+	state.SetChecks(f.store.Ping, func(context.Context) error {
 		if closed.Load() {
 			return errors.New("closed")
 		}
@@ -178,9 +178,9 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	})
 	got := f.answers(503, "GET", "/readyz", "", "")
 	require.Equal(t, "The service is not ready: it waits.", got.json["message"])
-	state.Works()
+	state.MarkReady()
 	require.Equal(t, 200, f.do("GET", "/readyz", "", "").status)
-	state.Stops()
+	state.MarkStopping()
 	closed.Store(true)
 	time.Sleep(1100 * time.Millisecond) // longer than answers are repeated
 	got = f.do("GET", "/readyz", "", "")
@@ -194,7 +194,7 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
 	f := newFront(t)
 	state := health.Starting("it waits")
-	state.Connected(f.store.Ping, nil)
+	state.SetChecks(f.store.Ping, nil)
 	f.handler = Waiting(state, f.handler)
 	for _, method := range []string{"GET", "POST"} {
 		got := f.do(method, "/v1/checkout", f.merchant.testKey, "")
@@ -204,7 +204,7 @@ func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
 	}
 	require.Equal(t, 503, f.do("GET", "/readyz", "", "").status)
 	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status)
-	state.Works()
+	state.MarkReady()
 	got := f.do("GET", "/readyz", "", "")
 	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "down"}}, got.json)
 	got = f.answers(200, "GET", "/v1/checkout", f.merchant.testKey, "", "X-Request-Id", "mine")

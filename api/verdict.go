@@ -28,7 +28,7 @@ type verdict struct {
 	Computed *computedVerdict `json:"computed"`
 }
 
-// finding is what an explanation tells. Without a problem all is well.
+// finding is the result of an explanation. A nil problem means that all is well.
 type finding struct {
 	Problem *string `json:"problem"`
 	Message string  `json:"message"`
@@ -39,7 +39,7 @@ func newProblem(p, format string, args ...any) finding {
 	return finding{&p, fmt.Sprintf(format, args...)}
 }
 
-// secretState says which secret of a registration signed.
+// secretState is the state of the secret that signed.
 type secretState string
 
 const (
@@ -109,7 +109,7 @@ func (v verification) findSecret(sig webhook.Signature, body string) (signingSec
 	return signingSecret{}, false
 }
 
-// explain says whether a receiver must accept the delivery, and if not, why.
+// explain decides whether a receiver must accept the delivery, with the reason if not.
 func (v verification) explain() verdict {
 	sig, err := webhook.ParseSignature(v.Header)
 	if err != nil {
@@ -179,7 +179,7 @@ func (v verification) withSecret(s signingSecret, d verdict) verdict {
 	return d
 }
 
-// judgeSignature says whether a receiver must accept a signature that fits.
+// judgeSignature decides whether a receiver must accept a signature that fits.
 func (v verification) judgeSignature(s signingSecret, sig webhook.Signature) finding {
 	age := v.age(sig)
 	const tolerance = int64(webhook.SignatureTolerance / time.Second)
@@ -208,8 +208,8 @@ func (v verification) judgeSignature(s signingSecret, sig webhook.Signature) fin
 // future.
 func (v verification) age(sig webhook.Signature) int64 { return v.Now.Unix() - sig.Timestamp }
 
-// difference says how got differs from sent, which is "" when it is unknown. at is the first byte that differs, nil
-// when there is nothing to compare.
+// difference describes how got differs from sent, which is "" when it is unknown. at is the first byte that differs,
+// nil when there is nothing to compare.
 func difference(sent, got string) (how finding, at *int) {
 	switch {
 	case got == "":

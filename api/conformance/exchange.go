@@ -32,7 +32,7 @@ var ordinary = []string{
 	"Vary", "X-Content-Type-Options",
 }
 
-// Check returns the operation of an exchange. The error tells how the answer differs from the
+// Check returns the operation of an exchange. The error describes how the answer differs from the
 // document: an undocumented status, header or field, a missing one, or a value of another shape. If
 // the service accepted the request, the document must allow the request too. An exchange without an
 // operation must be a documented 404 or 405; its operation is zero.

@@ -40,8 +40,8 @@ func (r deliveryRow) Version() string {
 	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next)
 }
 
-// deliveryState returns the status of a delivery. For a pending one it also says what the delivery waits
-// for.
+// deliveryState returns the status of a delivery. A pending delivery also has the reason why it
+// waits.
 func deliveryState(d webhook.Delivery, last webhook.Attempt) string {
 	switch {
 	case d.Status != webhook.DeliveryPending:

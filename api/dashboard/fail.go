@@ -28,7 +28,7 @@ type problemPage struct {
 // unread is the text for a page that PostgreSQL or Temporal could not give. Nothing was asked to be done.
 var unread = problem{"Not available now", "This page cannot be shown now. Try again in a moment."}
 
-// noInvitation is the text for an invitation's link that is worth nothing any more.
+// noInvitation is the text for the link of an invitation that is no longer valid.
 var noInvitation = problem{
 	"The invitation is not valid", "It was already used or has expired. Ask an owner for another.",
 }

@@ -213,7 +213,7 @@ func (s *server) showRoot(v page.Visit) (page.Answer, error) {
 	return page.GoTo(v.Path("/"), "")
 }
 
-// showFormer serves addresses of before, which named no merchant, and leads to the page of the merchant whose page was
+// showFormer serves old addresses, which named no merchant, and leads to the page of the merchant whose page was
 // shown last. It is not found when it would lead elsewhere.
 func showFormer(v page.Visit) (page.Answer, error) {
 	if !page.IsLocal(v.URL.Path) {

@@ -82,7 +82,7 @@ var roleWords = map[merchant.Role]string{
 
 // confirmRole asks for the password before a person becomes an owner or a developer, or an owner stops being one:
 // what such people do alone needs a proof too, and a new one proves it with a password that a thief of the cookie has
-// chosen. concerned says that the change is such a one. The answer is nil when it is not, or when the password was
+// chosen. concerned is true for such a change. The answer is nil for any other change, or when the password was
 // right.
 func (s *server) confirmRole(v page.Visit, concerned bool, what string) (*page.Answer, error) {
 	if !concerned {

@@ -42,7 +42,7 @@ type pair struct{ Key, Value string }
 // showSession serves GET …/sessions/{id}.
 func (s *server) showSession(v page.Visit) (page.Answer, error) { return s.sessionPage(v, "") }
 
-// sessionPage shows a session. fault says why the session could not be changed, "" for no fault.
+// sessionPage shows a session. fault is the reason why the session could not be changed, "" for none.
 func (s *server) sessionPage(v page.Visit, fault string) (page.Answer, error) {
 	session, err := s.Store.Sessions.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {

@@ -78,7 +78,7 @@ func newService(t *testing.T) *service {
 	rate, shares := storage.Rate{PerSecond: 20, Burst: 200}, limit.NewShares(6)
 	rates := storage.Rates{Test: rate, Live: rate}
 	state := health.Starting("")
-	state.Connected(store.Ping, health.Temporal(s.temporal))
+	state.SetChecks(store.Ping, health.Temporal(s.temporal))
 	s.rest = api.New(api.Config{
 		Store: api.StoreOf(store), Runs: client, CheckoutURL: pageURL, CheckAddress: checkAddress, SessionLifetime: checkout.SessionLifetime,
 		Limits: api.Limits{Reads: rates, Writes: rates, BadKeys: rate, Verify: rate}, Shares: shares, Health: state, Log: log,

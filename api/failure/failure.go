@@ -1,4 +1,4 @@
-// Package failure says what kind of error a client gets. The REST API, the hosted page and the
+// Package failure maps errors to the kinds of error that a client gets. The REST API, the hosted page and the
 // dashboard answer with the kind's status. Each of them has its own texts.
 package failure
 

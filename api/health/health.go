@@ -1,4 +1,4 @@
-// Package health says whether a process lives and whether it can work. The API and the worker answer
+// Package health reports whether a process lives and can work. The API and the worker answer
 // /healthz and /readyz from it.
 package health
 
@@ -48,31 +48,31 @@ type State struct {
 // Starting returns the state of a process that waits for what.
 func Starting(what string) *State { return &State{waiting: what} }
 
-// Waits says why the process cannot work yet.
-func (s *State) Waits(why string) {
+// SetWaiting sets the reason why the process cannot work yet.
+func (s *State) SetWaiting(why string) {
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	s.waiting = why
 }
 
-// Connected says how to ask the systems; nil means that there is no connection yet.
-func (s *State) Connected(postgresql, temporal Check) {
+// SetChecks sets the checks of the systems; nil means that there is no connection yet.
+func (s *State) SetChecks(postgresql, temporal Check) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.postgresql, s.temporal, s.at = postgresql, temporal, time.Time{}
 }
 
-// Works says that the process has started.
-func (s *State) Works() { s.Waits("") }
+// MarkReady marks the process as started.
+func (s *State) MarkReady() { s.SetWaiting("") }
 
-// Stops says that the process was told to stop. It is not ready any more.
-func (s *State) Stops() {
+// MarkStopping marks the process as stopping. It is no longer ready.
+func (s *State) MarkStopping() {
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	s.stops = true
 }
 
-// Readiness says whether a process can work.
+// Readiness is the state of a process: whether it can work.
 type Readiness struct {
 	Fault                string // why it cannot; "" when it can
 	PostgreSQL, Temporal error  // their last answers, about a second old at most unless the process stops

@@ -20,7 +20,7 @@ type Acquirer struct {
 	ScriptURL      string // the acquirer's script, loaded from there and never copied
 	// Sources are what the page with the form may load from the acquirer. No other page may.
 	Sources web.Sources
-	// Simulated says that no card is real. Every page of a live session says so then.
+	// Simulated: no card is real, and every page of a live session shows this.
 	Simulated bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// picture is the picture of a line item. Its size is that of the file: the style sheet says how large it is shown.
+// picture is the picture of a line item. Its size is the file's. The style sheet sets the shown size.
 type picture struct {
 	Address       string
 	Width, Height int

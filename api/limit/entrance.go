@@ -41,8 +41,8 @@ type Entrance struct {
 	// FormsWait is set when a form mostly waits for another system. The form then gives its turn
 	// back as soon as Enter lets it in.
 	FormsWait bool
-	// ReadFirst says which forms are read before the handler has the turn: a client may send slowly, and others share
-	// its address. The server bounds their size. nil: none.
+	// ReadFirst selects the forms that are read before the handler has the turn: a client may send slowly, and others
+	// share its address. The server bounds their size. nil: none.
 	ReadFirst func(*http.Request) bool
 	// Counting bounds how many requests are counted at once; nil means no bound.
 	Counting *semaphore.Weighted

@@ -83,7 +83,7 @@ func (s *Shares) use(owner string) *share {
 
 // Leave ends a turn. A repeated call changes nothing.
 //
-// refused says that the owner asks too often. If other requests of the same owner wait, the turn
+// refused is true when the owner asks too often. If other requests of the same owner wait, the turn
 // then ends a moment later. A client that asks again at once on many connections therefore does not
 // cause a query of PostgreSQL each time.
 func (t *Turn) Leave(refused bool) {

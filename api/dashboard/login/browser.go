@@ -13,7 +13,7 @@ import (
 
 // A person may belong to several merchants, with a password and a second factor for each. A browser may be signed in to
 // several of them: the cookie member has the token of the newest sign-in, and the cookie others has the rest. A page's
-// address says which one is meant. The cookie last names the merchant whose page was shown last, for addresses that
+// address names the merchant. The cookie last names the merchant whose page was shown last, for addresses that
 // name none; it opens nothing.
 const (
 	memberCookie = "member"
@@ -68,7 +68,7 @@ func (s *Server) cookieOf(name string, values []string) *http.Cookie {
 }
 
 // signedInMembers returns the members of a browser, the newest sign-in first. It counts as use of a merchant, "" for
-// none. They are of one person, who is an e-mail address: a token of another one that got into a cookie opens nothing.
+// none. All belong to one e-mail address: a token of another person in a cookie opens nothing.
 func (s *Server) signedInMembers(r *http.Request, merchantID string) (all []people.SignedInMember, err error) {
 	hashes := hashesOf(s.tokens(r))
 	if len(hashes) == 0 {

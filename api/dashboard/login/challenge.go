@@ -57,8 +57,8 @@ func (s *Server) keepChallenge(r *http.Request, c ceremony, session *webauthn.Se
 }
 
 // useUpChallenge returns what the answer to a challenge has to agree with. The challenge is used up, whatever the
-// answer is worth. It returns checkout.ErrNotFound for a challenge of another browser or purpose, one that was answered
-// and one that has run out.
+// answer is worth. It returns checkout.ErrNotFound when the challenge belongs to another browser or purpose, was
+// answered or has run out.
 func (s *Server) useUpChallenge(
 	r *http.Request, c ceremony, challenge string,
 ) (session webauthn.SessionData, err error) {

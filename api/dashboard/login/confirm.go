@@ -64,7 +64,7 @@ type ConfirmPage struct {
 	Grave bool
 }
 
-// RequireSecondFactor leads a visitor without a second factor to the page that says how to set one up. It returns nil
+// RequireSecondFactor leads a visitor without a second factor to the page with the steps to set one up. It returns nil
 // when the visitor has one or need not. back is the path of the page before.
 func (s *Server) RequireSecondFactor(v page.Visit, back string) (*page.Answer, error) {
 	if !s.RequireFactor || v.Member.SecondFactor() {

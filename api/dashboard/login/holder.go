@@ -29,7 +29,7 @@ func NewPasskeys(u *url.URL) *webauthn.WebAuthn {
 	return w
 }
 
-// keyHolder is a member as the library wants to see one.
+// keyHolder is a member in the form that the library needs.
 type keyHolder struct {
 	member merchant.Member
 	name   string // of the merchant

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/storage/people"
 )
 
-// Server serves signing in and the page of the account, and says who visits.
+// Server serves signing in and the page of the account, and identifies visitors.
 type Server struct {
 	AuditLog *storage.AuditLog
 	People   *people.Store

@@ -40,7 +40,7 @@ func (s *Server) startSession(
 	return nil
 }
 
-// ownPages are the addresses of pages of a merchant, and those of before, which name no merchant.
+// ownPages match the addresses of the pages of a merchant, and the old addresses, which name no merchant.
 var ownPages = regexp.MustCompile(`^/(?:m/(mer_[0-9a-z]+)/|test/|live/|account)`)
 
 // safeNext returns the page to open after signing in. It allows only pages of this dashboard.

@@ -173,8 +173,8 @@ func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m mercha
 	return s.startSession(w, r, m, hash, next)
 }
 
-// signInWithPasskey serves POST /signin/passkey: signing in without a password. The passkey says who signs in. It is
-// two factors: the device, and the finger, the face or the PIN that it asks for.
+// signInWithPasskey serves POST /signin/passkey: signing in without a password. The passkey identifies the person. It
+// is two factors: the device, and the finger, the face or the PIN that it asks for.
 func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error {
 	c := s.ceremonyOf(r, toSignIn, passkeyCookie)
 	s.Renderer.SetCookie(w, passkeyCookie, "", -1)

@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Site is what every page knows about the dashboard.
+// Site holds the facts about the dashboard that every page shows.
 type Site struct {
 	// Simulated: live mode is a simulation on this computer.
 	Simulated bool

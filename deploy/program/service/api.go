@@ -60,7 +60,7 @@ func API(stopped context.Context, cfg config.Config) error {
 	store, err := awaitStore(starting, cfg, state)
 	if err == nil {
 		defer store.Close()
-		state.Connected(store.Ping, health.Temporal(temporal))
+		state.SetChecks(store.Ping, health.Temporal(temporal))
 		err = measure(cfg, store)
 	}
 	if err == nil {
@@ -77,7 +77,7 @@ func API(stopped context.Context, cfg config.Config) error {
 		stop()
 		return cmp.Or(group.Wait(), err) // an error of the group is the cause
 	}
-	state.Works()
+	state.MarkReady()
 	return group.Wait()
 }
 

@@ -17,7 +17,7 @@ func TestGate_ARequestDuringTheStartIsAnswered(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
 	state := health.Starting("it waits")
-	state.Connected(func(context.Context) error {
+	state.SetChecks(func(context.Context) error {
 		close(asked)
 		<-answer
 		return nil
@@ -31,7 +31,7 @@ func TestGate_ARequestDuringTheStartIsAnswered(t *testing.T) {
 	}()
 	<-asked
 	gate.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
-	state.Works()
+	state.MarkReady()
 	close(answer)
 	<-done
 	require.Equal(t, http.StatusCreated, got.Code)

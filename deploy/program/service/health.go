@@ -17,7 +17,7 @@ var meter = otel.Meter("example.com/checkout/deploy/program/service")
 func newState(temporal client.Client) *health.State {
 	state := health.Starting(waitsForStore)
 	if temporal != nil {
-		state.Connected(nil, health.Temporal(temporal))
+		state.SetChecks(nil, health.Temporal(temporal))
 	}
 	// An error here means a bad instrument name: a bug.
 	_, _ = meter.Int64ObservableGauge("checkout.temporal.available",

@@ -15,7 +15,7 @@ func untilStopped(
 ) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(stopped))
 	forget := context.AfterFunc(stopped, func() {
-		state.Stops()
+		state.MarkStopping()
 		slog.InfoContext(ctx, "stopping", "delay", delay)
 		time.AfterFunc(delay, cancel)
 	})

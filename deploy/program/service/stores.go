@@ -31,11 +31,11 @@ func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*s
 	return openStore(ctx, cfg, func(err error) bool {
 		for _, setup := range []error{pg.ErrSchemaTooOld, storage.ErrOtherCluster} {
 			if errors.Is(err, setup) {
-				state.Waits(setup.Error())
+				state.SetWaiting(setup.Error())
 				return true
 			}
 		}
-		state.Waits(waitsForStore)
+		state.SetWaiting(waitsForStore)
 		return pg.Unavailable(err) && !pg.Misconfigured(err)
 	})
 }

@@ -32,7 +32,7 @@ import (
 // for Temporal. It answers /healthz and /readyz until its work has ended.
 func Worker(stopped context.Context, cfg config.Config) error {
 	state := newState(nil)
-	defer context.AfterFunc(stopped, state.Stops)()
+	defer context.AfterFunc(stopped, state.MarkStopping)()
 	answering, hangUp := context.WithCancel(context.WithoutCancel(stopped))
 	defer hangUp()
 	group, answering := errgroup.WithContext(answering)
@@ -57,8 +57,8 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		return err
 	}
 	defer store.Close()
-	state.Waits("waiting for Temporal")
-	state.Connected(store.Ping, nil)
+	state.SetWaiting("waiting for Temporal")
+	state.SetChecks(store.Ping, nil)
 	err = errors.Join(
 		measure(cfg, store), measureBacklog(store), measureFloat(cfg.Live, store), measureFloat(cfg.Test, store),
 	)
@@ -70,7 +70,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		return err
 	}
 	defer temporal.Close()
-	state.Connected(store.Ping, health.Temporal(temporal))
+	state.SetChecks(store.Ping, health.Temporal(temporal))
 
 	if err := requireReadable(ctx, openRuns(temporal, cfg.Temporal)); err != nil {
 		return err
@@ -96,7 +96,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 			slog.Warn("stopped before all work in progress had ended")
 		}
 	}()
-	state.Works()
+	state.MarkReady()
 	slog.InfoContext(ctx, "worker polls")
 	go watchBuilds(ctx, temporal, cfg.Temporal)
 	logMissingSchedules(ctx, cfg, client)
