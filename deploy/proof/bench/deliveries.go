@@ -72,9 +72,11 @@ func (l deliveryLoad) besideBare(ctx context.Context, r *rig, fast pace) (report
 		}
 		return s.received.await(ctx, id, 1)
 	}
-	got, err := r.compareWithBare(ctx, fast, "as fast as it goes", "Deliveries a second / bare workflows with one activity",
+	got, err := r.compareWithBare(
+		ctx, fast, "as fast as it goes", "Deliveries a second / bare workflows with one activity",
 		&way{name: "delivery", do: deliver},
-		func(b *bareApplication) *way { return &way{name: "bare workflow, one activity", do: b.deliverOne} })
+		func(b *bareApplication) *way { return &way{name: "bare workflow, one activity", do: b.deliverOne} },
+	)
 	got.Tables = append([]table{streams("steady pace", steady)}, got.Tables...)
 	return got, err
 }

@@ -143,7 +143,8 @@ func (s *shop) summarize(o *outcome, first time.Time, began []time.Time) {
 // streams returns the table of streams.
 func streams(of string, outcomes ...outcome) table {
 	t := table{columns: []string{
-		of, "n", "p50, ms", "p99, ms", "max, ms", "missed", "rate, a second", "most at a time", "tries without a request", "events",
+		of, "n", "p50, ms", "p99, ms", "max, ms", "missed", "rate, a second", "most at a time",
+		"tries without a request", "events",
 	}}
 	for _, o := range outcomes {
 		q := quantiles(o.lags)

@@ -148,8 +148,8 @@ func (c *chaos) freezeAll(ctx context.Context) error {
 	return c.freezeAccounts(ctx, all...)
 }
 
-// finishPayments asks the customers of live payments that are older than a freeze to answer their bank, and their merchants
-// to end the sessions that wait for a payment. Until all are decided, what the chain has paid is not clear.
+// finishPayments asks the customers of live payments that are older than a freeze to answer their bank, and their
+// merchants to end the sessions that wait for a payment. Until all are decided, what the chain has paid is not clear.
 func (c *chaos) finishPayments(ctx context.Context, before time.Time) error {
 	found, err := queryAll[waiting](ctx, c.rig, `
 		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s

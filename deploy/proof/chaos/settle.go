@@ -81,8 +81,8 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 }
 
 // endReset signals the open runs of live sessions that have ended. An operator reset such a run to a moment before the
-// end of its session. Without the signal it would end only with the session's hour. endReset returns the number of these
-// runs in words, "" for 0.
+// end of its session. Without the signal it would end only with the session's hour. endReset returns the number of
+// these runs in words, "" for 0.
 func (c *chaos) endReset(ctx context.Context) (words string, err error) {
 	open, err := c.rig.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: c.rig.stack.Temporal.Namespace(), PageSize: 1000,

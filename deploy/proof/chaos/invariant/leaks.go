@@ -79,8 +79,8 @@ func readLeaks(ctx context.Context, s Sources, f *Facts) error {
 	return err
 }
 
-// FindLeaks looks for canaries in every log below a directory and in every table of the databases of a server. It returns
-// those in wrong places, and how many places it has searched.
+// FindLeaks looks for canaries in every log below a directory and in every table of the databases of a server. It
+// returns the canaries in wrong places, and the number of places that it has searched.
 func FindLeaks(ctx context.Context, url, logs string, canaries []Canary) (leaks []Leak, searched int, err error) {
 	if leaks, searched, err = searchLogs(logs, canaries); err != nil {
 		return nil, 0, err
