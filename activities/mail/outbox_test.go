@@ -380,6 +380,18 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	o.invite(other.ID, victim)
 	require.NoError(t, o.sendDue(t.Context()))
 	require.Len(t, o.box.Mails(victim), 4, "they keep no other merchant from inviting")
+	again := func() {
+		o.exec(`UPDATE member SET removed_at = now() WHERE merchant_id = $1`, other.ID)
+		o.invite(other.ID, victim)
+		require.NoError(t, o.sendDue(t.Context()))
+	}
+	o.exec(`UPDATE token_bucket SET tokens = 0, at = now() WHERE kind = 'mail_person_invitation'`)
+	again()
+	require.Len(t, o.box.Mails(victim), 4, "a person gets ten a day of all merchants")
+	o.exec(`DELETE FROM token_bucket WHERE kind = 'mail_person_invitation'`)
+	again()
+	again()
+	require.Len(t, o.box.Mails(victim), 6, "an invitation that was held back does not count for its merchant")
 
 	o.exec(`DELETE FROM mail`)
 	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'password_reset', now() FROM generate_series(1, 10)`, o.member.ID)
