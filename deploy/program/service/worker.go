@@ -124,7 +124,8 @@ func workerOptions(
 		return worker.Options{}, err
 	}
 	options, err := worker.Wiring{
-		Store: store, Runs: client, TestCards: cards, RecordReport: reports(store, client).RecordReport, Live: live, Test: test,
+		Store: store, Runs: client, TestCards: cards, RecordReport: reports(store, client).RecordReport,
+		Live: live, Test: test,
 		CheckoutURL: cfg.PageURL, AllowLoopback: cfg.AllowLoopback, TestSchedule: cfg.TestSchedule,
 		EndpointMaxInFlight: int(cfg.EndpointMaxInFlight),
 		EndpointFailure: storage.FailureRules{

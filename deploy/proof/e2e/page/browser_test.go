@@ -384,9 +384,9 @@ func testBrowserMerchantExpires(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	require.Equal(t, "This session has expired – Shop", chrome.Get(b, chromedp.Title()))
 }
 
-func testBrowserExpires(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
+func testBrowserExpires(t *testing.T, _ *e2e.Merchant, b *chrome.Tab) {
 	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "30s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
-	m = e2e.NewMerchant(t, stack)
+	m := e2e.NewMerchant(t, stack)
 	id := m.Create(e2e.Terms)
 	open(b, m, id)
 	b.Do(seeState("form"))
