@@ -37,7 +37,7 @@ func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (Ex
 }
 
 // FinishPayment decides a payment by the recorded answer of the card network, in one transaction with everything that
-// follows. A repeat returns the same settlement. It fails with SessionNotFound, with PaymentUndecided when no answer is
+// follows. A repeat returns the same follow-up. It fails with SessionNotFound, with PaymentUndecided when no answer is
 // recorded, and with SessionNotPending when the session ended without this payment.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (FollowUp, error) {
 	got, err := a.Sessions.FinishPayment(ctx, in.Ref, in.TransactionID)
