@@ -54,8 +54,8 @@ func alarms(t *testing.T) map[string]bool {
 // answering is a network that refuses or holds.
 type answering struct {
 	noting
-	prepare error
-	held    checkout.PayoutHold
+	prepare, transfer error
+	held              checkout.PayoutHold
 }
 
 func (a answering) Prepare(context.Context, checkout.ChargeRequest) (string, error) {
@@ -63,7 +63,7 @@ func (a answering) Prepare(context.Context, checkout.ChargeRequest) (string, err
 }
 
 func (a answering) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
-	return treasury.TransferOutcome{Held: a.held}, nil
+	return treasury.TransferOutcome{Held: a.held}, a.transfer
 }
 
 // TestAlarms_AreRaisedForWhatAPersonMustMend, and for nothing that ends by itself.

@@ -197,6 +197,22 @@ func TestPayments_WaitForTheirNetwork(t *testing.T) {
 	require.Equal(t, []string{testChain + " Transfer"}, d.must(d.BroadcastPayout, payout))
 }
 
+// A payout that waits for its batch is looked at every 15 s, for as long as its run waits. Nothing is wrong meanwhile.
+func TestPayments_APayoutWaitsForItsBatch(t *testing.T) {
+	d := newDesk(t)
+	d.onNetworks()
+	paid := d.payment(checkout.AcquirerStripe, testChain)
+	d.must(d.ChargeCard, paid)
+	d.must(d.ConfirmPayment, paid)
+	d.Test.Chains[testChain] = activities.Chain{Payouts: answering{transfer: treasury.ErrAwaitsBatch}}
+	failure, ok := errors.AsType[*temporal.ApplicationError](errorOf(d.do(nil, d.BroadcastPayout, d.payout(paid))))
+	require.True(t, ok)
+	require.Equal(t, "the payout waits for its batch", failure.Message())
+	require.Equal(t, 15*time.Second, failure.NextRetryDelay())
+	require.Equal(t, temporal.ApplicationErrorCategoryBenign, failure.Category())
+	require.False(t, failure.NonRetryable())
+}
+
 // A payout on a real chain is not sent within a workflow task, and a payout on hold never counts as sent.
 func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	d := newDesk(t)

@@ -89,7 +89,7 @@ type payment struct {
 
 // payment reads a payment. It returns checkout.ErrNotFound and ErrNoNetwork.
 func (a *Payments) payment(ctx context.Context, in PaymentInput) (payment, error) {
-	c, err := a.charge(ctx, in)
+	c, err := a.readCharge(ctx, in)
 	if err != nil {
 		return payment{}, err
 	}
@@ -108,6 +108,10 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 // FollowUp lists the runs that the workflow must start after a decision.
 type FollowUp = storage.FollowUp
 
+// batchPoll is the time between two looks at a payout that waits for its batch. A growing backoff would see a batch that
+// was signed after the longest CHECKOUT_BITCOIN_BATCH_INTERVAL only after the activity's time is over.
+const batchPoll = 15 * time.Second
+
 // asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type for a missing row.
 // With "" the workflow has no answer to a missing row, so Temporal retries. The errors are returned without wrapping:
 // the server would see neither the type nor the flag of a wrapped error.
@@ -124,6 +128,10 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 		return temporal.NewNonRetryableApplicationError(publicReason(err), contract.ErrTypePaymentNotPossible, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending", contract.ErrTypeSessionNotPending, nil)
+	case errors.Is(err, treasury.ErrAwaitsBatch):
+		return temporal.NewApplicationErrorWithOptions(err.Error(), "AwaitsBatch", temporal.ApplicationErrorOptions{
+			NextRetryDelay: batchPoll, Category: temporal.ApplicationErrorCategoryBenign,
+		})
 	}
 	return asUnavailable(ctx, err)
 }
@@ -140,6 +148,8 @@ func publicReason(err error) string {
 	switch {
 	case errors.Is(err, ErrNoNetwork):
 		return ErrNoNetwork.Error()
+	case errors.Is(err, errBegunElsewhere):
+		return errBegunElsewhere.Error()
 	case errors.Is(err, checkout.ErrNoRate):
 		return checkout.ErrNoRate.Error()
 	case errors.Is(err, checkout.ErrPaymentNotPossible):
@@ -149,7 +159,7 @@ func publicReason(err error) string {
 	case pg.Unavailable(err):
 		return "PostgreSQL did not answer"
 	}
-	return "a network did not answer; see the worker's log"
+	return "the step failed; see the worker's log"
 }
 
 // logger adds the ids of the run, which operators search by.

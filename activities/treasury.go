@@ -22,6 +22,7 @@ type TreasuryResult struct {
 	Live      int      `json:"live"` // transfers that are not final
 	Resent    int      `json:"resent,omitempty"`
 	Bumped    int      `json:"bumped,omitempty"`
+	Signed    int      `json:"signed,omitempty"` // payouts of the batch that was signed
 	Confirmed int      `json:"confirmed,omitempty"`
 	Canceled  int      `json:"canceled,omitempty"` // an operator canceled them
 	Reopened  int      `json:"reopened,omitempty"` // a reorganization undid their end

@@ -48,6 +48,7 @@ func (s *payoutSender) sync(ctx context.Context) (activities.TreasuryResult, err
 		result.Live += a.Live
 		result.Resent += a.Resent
 		result.Bumped += a.Bumped
+		result.Signed += a.Signed
 		result.Confirmed += a.Confirmed
 		result.Canceled += a.Canceled
 		result.Reopened += a.Reopened

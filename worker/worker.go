@@ -1,4 +1,4 @@
-// Package worker makes the activities of plain settings, and runs them as the Temporal workers of the service.
+// Package worker builds the activities from plain settings, and runs them as the Temporal workers of the service.
 package worker
 
 import (

@@ -127,7 +127,7 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	}
 	f.Limits.Payout = 20_000_000
 	above := f.payout(t, f.owner, 10_000_000, money.BTC)
-	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), refs[4])), treasurer.ErrNotTaken, "a round signs it, with others")
+	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), refs[4])), treasury.ErrAwaitsBatch, "a round signs it, with others")
 	require.Equal(t, 5, f.sync(t).Signed)
 	require.Equal(t, checkout.HoldFloat, f.read(t, above).Hold)
 	require.Greater(t, f.query(t, `SELECT count(*) FROM transfer_slot`), int64(5))

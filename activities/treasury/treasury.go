@@ -43,15 +43,14 @@ const (
 var (
 	// ErrNoChain: no chain is configured for the payout's network and mode.
 	ErrNoChain = errors.New("no chain is configured for this network and mode")
-	// ErrNotTaken: the transfer is stored, and no node has it yet, or it is still to be signed together with others.
-	// Sync does both.
+	// ErrNotTaken: the transfer is stored, and no node has it yet. Sync sends it again.
 	ErrNotTaken = errors.New("the network has not taken the transfer yet")
 )
 
 // Transfer sends a pending payout that was just read from PostgreSQL. The zero outcome means that the network
 // has the transfer, now or from an earlier call. Any error means that the outcome is unknown; a repeat is
 // safe and signs no second transfer. It returns checkout.ErrConflict when the payout changed meanwhile,
-// ErrNoChain and ErrNotTaken, among others.
+// treasury.ErrAwaitsBatch, ErrNoChain and ErrNotTaken, among others.
 func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	out, err := t.transfer(ctx, p.Payout)
 	if err != nil {
@@ -94,12 +93,12 @@ func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (treasury.Tr
 	return treasury.TransferOutcome{}, send(ctx, chain, v)
 }
 
-// waitForBatch returns the outcome of a payout whose transfer a round signs, together with others.
+// waitForBatch returns the outcome of a payout whose transfer a round signs, together with others: see signNextBatch.
 func waitForBatch(p checkout.Payout) (treasury.TransferOutcome, error) {
 	if p.Hold != "" && p.NextActionAt != nil && p.NextActionAt.After(time.Now()) {
 		return treasury.TransferOutcome{Held: p.Hold}, nil
 	}
-	return treasury.TransferOutcome{}, ErrNotTaken
+	return treasury.TransferOutcome{}, treasury.ErrAwaitsBatch
 }
 
 // signPayout checks, prices and signs the transfer of a payout. The result has no version when the facts

@@ -1,9 +1,14 @@
 package treasury
 
 import (
+	"errors"
+
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
+
+// ErrAwaitsBatch means that a round of TreasurySync signs the payout's transfer, together with others.
+var ErrAwaitsBatch = errors.New("the payout waits for its batch")
 
 // TransferOutcome says what became of a payout. Failure and Held are empty when it was sent. Histories hold it.
 type TransferOutcome struct {
