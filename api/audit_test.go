@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // noted are the actions of the audit log, by their names, with who did them.
@@ -54,6 +56,27 @@ func TestAudit_HasWhatAKeyDoes(t *testing.T) {
 	require.ElementsMatch(t, want, f.noted())
 	require.NotContains(t, f.value(`SELECT string_agg(detail, ' ') FROM audit_entry`), "s3cret", "a path may be a secret")
 	require.Equal(t, "URL of: shop.example → new.example", f.value(`SELECT detail FROM audit_entry WHERE action = 'webhook.changed'`))
+}
+
+func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
+	f := newDeliveryFront(t)
+	f.temporal.Start = func(client.StartWorkflowOptions) error { require.Fail(t, "a workflow was started"); return nil }
+	f.temporal.Signal = func(string, string) error { require.Fail(t, "a workflow was told"); return nil }
+	f.exec(`ALTER TABLE audit_entry ADD CONSTRAINT full_disk CHECK (false) NOT VALID`)
+	everything := func() string {
+		return f.value(`SELECT (SELECT string_agg(w::text, ';' ORDER BY id) FROM webhook_endpoint w) || (SELECT string_agg(d::text, ';' ORDER BY id) FROM webhook_delivery d)
+			|| (SELECT count(*) FROM webhook_replay) || (SELECT count(*) FROM event)`)
+	}
+	before := everything()
+	for _, c := range f.changes() {
+		if c.action == "webhook.resumed" { // it is not on hold: nothing changes
+			continue
+		}
+		require.Equal(t, 500, f.do(c.method, c.path, f.merchant.testKey, c.body).status, c.path)
+		require.Equal(t, before, everything(), c.path)
+	}
+	f.end(webhook.DeliveryFailed)
+	require.Equal(t, 500, f.steer("replay").status)
 }
 
 // value asks the database for one text.

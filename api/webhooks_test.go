@@ -80,6 +80,18 @@ func TestCreateEndpoint_TakesAnAddressAgainInAnySpelling(t *testing.T) {
 	}
 }
 
+func TestCreateEndpoint_AtMost50PerMode(t *testing.T) {
+	f := newFront(t)
+	body := `{"url":"https://shop.example/hook","events":["*"]}`
+	for range 50 {
+		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, body).status)
+	}
+	got := f.do("POST", "/v1/webhooks", f.merchant.testKey, body)
+	require.Equal(t, "400 invalid_request", got.refused())
+	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.liveKey, body).status)
+	require.Equal(t, 51, f.count("webhook_endpoint"))
+}
+
 func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
 	f := newFront(t)
 	key := f.merchant.testKey

@@ -198,6 +198,12 @@ func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 	require.Equal(t, 3, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
 }
 
+func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
+	w := newRun(t)
+	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardFraud)})
+	require.Equal(t, checkout.StatusFailed, runSession(t, w.env, w.in).Status)
+}
+
 func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
 	w := newRun(t)
 	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardLostAnswer)})

@@ -146,6 +146,7 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	require.NoError(t, err, "the key is the last line")
 	require.Equal(t, lines[0], caller.Merchant.ID)
 	require.Equal(t, merchant.Scopes{"full"}, caller.Key.Scopes)
+	require.Equal(t, checkout.ModeTest, caller.Key.Mode, "a live key needs checkout key create")
 
 	link := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "bob@shop.example", "--role", "viewer"))
 	_, token, _ := strings.Cut(link, "/invitation/")

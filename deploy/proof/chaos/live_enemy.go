@@ -183,12 +183,12 @@ func (c *chaos) setAddress(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	accounts, err := storage.OpenKeyless(ctx, storage.Options{URL: c.rig.databaseURL, MaxConns: 1})
+	keyless, err := storage.OpenKeyless(ctx, storage.Options{URL: c.rig.databaseURL, MaxConns: 1})
 	if err != nil {
 		return err
 	}
-	defer accounts.Close()
-	_, err = accounts.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
+	defer keyless.Close()
+	_, err = keyless.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: c.world.enemy.shop.id, Mode: checkout.ModeLive, Delay: delay,
 		Addresses: []merchant.PayoutAddress{{Currency: currency, Network: currency.Network(), Address: to.Hex()}},
 		By: merchant.AuditEntry{

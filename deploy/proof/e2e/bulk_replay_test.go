@@ -76,6 +76,26 @@ func TestBulkReplay_SurvivesKill9(t *testing.T) {
 	}
 }
 
+// TestBulkReplay_Cancel stops a replay; what it has started goes on.
+func TestBulkReplay_Cancel(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Beside(t, madeUp))
+	endpoint := m.FailedDeliveries(300)
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 5}`, since))
+	path := created.Header.Get("Location")
+	e2e.Await(t, "some are started", 30*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64) > 0 })
+	m.Must(http.StatusOK, http.MethodPost, path+"/cancel", "")
+	e2e.Await(t, "canceled", 10*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("status") == "canceled" })
+	started := int(m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64))
+	require.Less(t, started, 300)
+	m.Arrivals(started, 30*time.Second)
+	e2e.Await(t, "what was started is delivered", 10*time.Second, func() bool {
+		return e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint) == started
+	})
+	require.Equal(t, 300-started, e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
+}
+
 // TestBulkReplay_GoesOnAfterItWasTerminated: Reconcile starts it again where it
 // was.
 func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/runs"
 )
 
 // TestLive runs live mode on one stack. Until the last test the card network's reports are held back, so
@@ -36,6 +39,7 @@ func testAtOnce(t *testing.T, merchant func(*testing.T) live) {
 		"the bank agrees and the customer does not return": testBankAgrees,
 		"the bank refuses": testBankRefuses,
 		"a declined card":  testDeclined,
+		"a dispute":        testDispute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,6 +73,30 @@ func testBankAgrees(t *testing.T, l live) {
 	require.EqualValues(t, 1050, charges[0].Amount)
 	l.paidOut(id)
 	require.Equal(t, true, l.Session(id).Field("transaction.payment_method.three_d_secure"))
+}
+
+// testDispute: only the card network's list tells of it. The payout is signed, so it is booked and found.
+func testDispute(t *testing.T, l live) {
+	id := l.Create(terms(money.USDC))
+	l.pay(id, cardSucceeds)
+	l.paidOut(id)
+	intents, _ := l.facts(id)
+	require.NoError(t, l.stack.Live.Acquirer.Dispute(t.Context(), intents[0].ID))
+	books := e2e.TemporalClient(t, l.stack).ScheduleClient().GetHandle(t.Context(), runs.ScheduleBooks)
+	require.NoError(t, books.Trigger(t.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}))
+	e2e.Await(t, "the dispute is found", 30*time.Second, func() bool {
+		return e2e.Query[int](t, l.stack, `
+			SELECT count(*) FROM finding f JOIN charge_risk r ON r.id = f.subject JOIN transaction t ON t.id = r.transaction_id
+			WHERE f.kind = 'charge_disputed' AND f.detail LIKE '%is signed%' AND t.session_id = $1`, id) == 1
+	})
+	e2e.Await(t, "it is known when the money is available", 30*time.Second, func() bool {
+		return e2e.Query[bool](t, l.stack, `
+			SELECT coalesce(bool_or(available_at > now() + interval '1 day'), false) FROM transaction WHERE session_id = $1`, id)
+	})
+	require.Equal(t, 1050, e2e.Query[int](t, l.stack, `
+		SELECT p.amount::int FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+		JOIN charge_risk r ON r.id = e.subject JOIN transaction t ON t.id = r.transaction_id
+		WHERE p.account = 'acquirer:disputed' AND t.session_id = $1`, id))
 }
 
 // testFrozen: payouts wait while an operator has frozen the account, and go on
