@@ -71,8 +71,8 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	return a.confirm(ctx, in, p, 1)
 }
 
-// checkBounds returns checkout.ErrPaymentNotPossible when the payment could not be paid out. The create of its
-// session has seen other bounds: the limits of the treasury or the network's fee are different now.
+// checkBounds returns checkout.ErrPaymentNotPossible when the payment could not be paid out. The bounds
+// may have changed since the session was created.
 func (p payment) checkBounds(ctx context.Context) error {
 	if p.chain.Bounds == nil {
 		return nil
@@ -90,8 +90,8 @@ func (p payment) checkBounds(ctx context.Context) error {
 // errBegunElsewhere makes Temporal repeat the activity. The repeat reads what was stored.
 var errBegunElsewhere = errors.New("another execution has begun or confirmed the payment")
 
-// charge reads a payment's charge.
-func (a *Payments) charge(ctx context.Context, in PaymentInput) (storage.Charge, error) {
+// readCharge reads a payment's charge.
+func (a *Payments) readCharge(ctx context.Context, in PaymentInput) (storage.Charge, error) {
 	c, err := a.Sessions.Charge(ctx, in.Ref, in.TransactionID)
 	c.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.ID)
 	return c, err
@@ -199,7 +199,7 @@ func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (Payment
 // CancelPayment gives up an undecided payment. When the network has charged the card after all, the answer says so, and
 // the payment succeeds although its time is over. It fails with PaymentNotFound.
 func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
-	c, err := a.charge(ctx, in)
+	c, err := a.readCharge(ctx, in)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, contract.ErrTypePaymentNotFound)
 	}

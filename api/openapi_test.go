@@ -155,8 +155,8 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 	for _, failure := range []checkout.PayoutFailure{"", checkout.PayoutInsufficientLiquidity} {
 		session := f.newSession(f.merchant.testKey)
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
-		_, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		ref := f.ref(settled.PayoutID)
+		_, followUp := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		ref := f.ref(followUp.PayoutID)
 		f.finishPayout(ref, 1, failure)
 	}
 	unnamed := f.newSession(f.merchant.testKey) // refused before the card network named the card
@@ -166,7 +166,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 	require.Equal(t, len(webhook.EventTypes)+7, f.count("event"))
 }
 
-// pay pays a test session with a card and returns the transaction's id and the settlement.
+// pay pays a test session with a card and returns the transaction's id and the follow-up.
 func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.FollowUp) {
 	f.t.Helper()
 	return f.payWith(checkout.PaymentMethod{

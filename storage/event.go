@@ -47,7 +47,7 @@ type decision struct {
 	args pgx.NamedArgs
 }
 
-// errOvertaken: a row is another one than when it was read, so the statement has changed nothing.
+// errOvertaken: a row has changed since it was read, so the statement has changed nothing.
 var errOvertaken = errors.New("overtaken")
 
 // publishWith is publish in one statement with the decision. It returns errOvertaken when the decision did not take

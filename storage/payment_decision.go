@@ -141,7 +141,7 @@ func (p *payment) decidePaymentLocked(ctx context.Context, tx pgx.Tx) (FollowUp,
 }
 
 // decidePayment applies the outcome to the transaction, the session, the event and the payout, in one statement. It
-// returns errOvertaken when the session or the payment is another one than p; then nothing has changed.
+// returns errOvertaken when the session or the payment has changed since p was read; then nothing is stored.
 func (p *payment) decidePayment(ctx context.Context, to pg.Querier) (FollowUp, error) {
 	if p.CurrentStatus != checkout.StatusPending {
 		return FollowUp{}, checkout.ErrNotPending

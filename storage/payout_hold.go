@@ -41,8 +41,8 @@ func (s *Payouts) HoldPayout(
 
 // HoldAwayPayout notes that a pending payout waits because nobody could be asked about it, and when it
 // is tried again. It decides nothing, however long that lasts, and whether or not a transfer is signed.
-// The outcome is a failure when one is recorded, and neither when the payout was sent. It names the generation that
-// this is about. It returns checkout.ErrNotFound.
+// It returns the recorded failure, if any; neither a hold nor a failure means that the payout was sent. The outcome has
+// the payout's generation. It returns checkout.ErrNotFound.
 func (s *Payouts) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (treasury.TransferOutcome, error) {
 	return pg.InTx(ctx, s.pool, "hold payout", func(tx pgx.Tx) (got treasury.TransferOutcome, err error) {
 		p, err := lockPayout(ctx, tx, ref)

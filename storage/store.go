@@ -59,7 +59,7 @@ type SessionReader struct{ pool *pgxpool.Pool }
 // Pictures keeps our copies of line items' pictures.
 type Pictures struct{ pool *pgxpool.Pool }
 
-// Payouts decides about payouts, but for their transfers.
+// Payouts makes every decision about a payout except its transfers: see Treasury.
 type Payouts struct{ *PayoutReader }
 
 // PayoutReader reads payouts.

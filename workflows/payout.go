@@ -12,8 +12,8 @@ import (
 
 // sendPayout sends the payout within a workflow task of its session. Most transfers of the sandbox succeed at once,
 // so most need no workflow of their own. The customer's answer waits for the try, a second at most, because it leaves
-// at the end of the task. sendPayout starts a Payout when the try fails. A payout in live mode always has a Payout: a
-// real chain takes longer than a workflow task may. It returns the started children, without waiting for them.
+// at the end of the task. sendPayout starts a Payout when the try fails. A payout in live mode always has a Payout:
+// the customer's answer does not wait for nodes. It returns the started children, without waiting for them.
 func sendPayout(ctx workflow.Context, in checkout.Ref) []workflow.ChildWorkflowFuture {
 	if !in.Mode.Live() {
 		var (

@@ -83,8 +83,8 @@ func (s *session) followPayment(ctx workflow.Context, p *payment) {
 	}
 }
 
-// watchPayment asks about a payment as soon as the card network has something to say. Nothing tells the
-// service that a bank has agreed, and the customer may have closed the window. The sandbox tells.
+// watchPayment polls until the card network has an answer. A real card network does not call back when the bank
+// approves, and the customer may have closed the window. The sandbox calls back.
 func (s *session) watchPayment(ctx workflow.Context, p *payment) {
 	if !p.watch && p.err == nil { // without an answer it is not known
 		return

@@ -31,7 +31,8 @@ func (c *Chain) Cancel(ctx context.Context, last treasury.TransferVersion) (_ tr
 		return treasury.TransferPlan{}, err
 	}
 	to.Sats = int64(sum(t.Coins)) - t.Fee
-	// It is smaller than the version that it replaces, and pays more.
+	// The change gets all but the last fee; raise takes the rest of the new fee from it. A cancellation is smaller than
+	// the version that it replaces, and must pay more.
 	t.Budget = int64(c.maxRate.of(t.size(weights) + largestChild))
 	t.Change, t.Burnt, t.Version = []change{to}, nil, restricted
 	size := t.size(nil)

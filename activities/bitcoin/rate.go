@@ -20,7 +20,7 @@ func (r rate) of(size int64) sats { return sats((int64(r)*size + perKilo - 1) / 
 
 func (r rate) String() string { return fmt.Sprintf("%d.%03d sat/vB", r/perKilo, r%perKilo) }
 
-// prices are what size costs now.
+// prices are the node's current fee rates.
 type prices struct {
 	now       rate // to be mined within the fee target
 	increment rate // what a replacement must pay more, at least

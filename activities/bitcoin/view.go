@@ -62,7 +62,7 @@ func (c *Chain) view(ctx context.Context) (view, error) {
 		return view{}, fmt.Errorf("%s: its network is %s, not %s", c.node.Name, chain.Name, c.network.name)
 	case chain.Syncing || chain.Headers > chain.Blocks+1:
 		return notReady("it has %d of %d blocks", chain.Blocks, chain.Headers)
-	case c.wallet == "":
+	case c.wallet == "": // a node that only prices transfers
 	case wallet.Scanning != nil && wallet.Scanning != false:
 		return notReady("the wallet is being scanned")
 	case wallet.Processed == nil || wallet.Processed.Hash != chain.Best:

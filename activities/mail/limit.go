@@ -88,16 +88,14 @@ func (o *Outbox) tooMany(ctx context.Context, m merchant.Mail, kind merchant.Mai
 				return false, err
 			}
 		}
-		wait := max(got.Wait, shortestWait)
-		if a.drops {
-			wait = 0
-		}
 		heldBack.Add(ctx, 1, metric.WithAttributes(attribute.String("checkout.mail.kind", string(kind))))
-		slog.WarnContext(ctx, "too many mails: one waits, or is dropped", "mail", m.ID, "kind", kind, "limit", b.Kind,
-			"merchant_id", m.MerchantID, "again_in", wait)
+		log := slog.With("mail", m.ID, "kind", kind, "limit", b.Kind, "merchant_id", m.MerchantID)
 		if a.drops {
+			log.WarnContext(ctx, "too many mails: one is dropped")
 			return true, o.People.MailFailed(ctx, m.ID, 0)
 		}
+		wait := max(got.Wait, shortestWait)
+		log.WarnContext(ctx, "too many mails: one waits", "again_in", wait)
 		return true, o.People.MailHeldBack(ctx, m.ID, wait)
 	}
 	return false, nil

@@ -40,7 +40,7 @@ func (o *Outbox) Run(ctx context.Context) {
 	tick, late := time.NewTicker(interval), time.NewTicker(giveUpEvery)
 	defer tick.Stop()
 	defer late.Stop()
-	for do := o.sendDue; ; {
+	for do := o.giveUpAndSend; ; {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
 			slog.WarnContext(ctx, "mails", "error", err)
 		}
@@ -48,15 +48,15 @@ func (o *Outbox) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			do = o.sendAll
-		case <-late.C:
 			do = o.sendDue
+		case <-late.C:
+			do = o.giveUpAndSend
 		}
 	}
 }
 
-// sendDue gives up mails that are too old and sends the due ones. It returns errors of PostgreSQL only.
-func (o *Outbox) sendDue(ctx context.Context) error {
+// giveUpAndSend gives up mails that are too old and sends the due ones. It returns errors of PostgreSQL only.
+func (o *Outbox) giveUpAndSend(ctx context.Context) error {
 	late, err := o.People.GiveUpMails(ctx)
 	if err != nil {
 		return err
@@ -64,12 +64,12 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 	for _, id := range late {
 		slog.ErrorContext(ctx, "a mail was not sent: the mail server did not take it within a day", "mail", id)
 	}
-	return o.sendAll(ctx)
+	return o.sendDue(ctx)
 }
 
-// sendAll sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold others until
+// sendDue sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold others until
 // another process takes them too. A mail that fails holds up no other. It returns errors of PostgreSQL only.
-func (o *Outbox) sendAll(ctx context.Context) error {
+func (o *Outbox) sendDue(ctx context.Context) error {
 	for ctx.Err() == nil {
 		mails, err := o.People.DueMails(ctx, 1)
 		if err != nil || len(mails) == 0 {

@@ -77,8 +77,8 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), "ann@shop.example"), "another one so soon is not sent")
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), "nobody@shop.example"))
 	require.Equal(t, 3, o.count(`true`), "each request costs the same")
-	require.NoError(t, o.sendDue(t.Context()))
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	mails := o.box.Mails("")
 	require.Len(t, mails, 1)
 	require.Equal(t, "Choose a new password", mails[0].Subject)
@@ -87,7 +87,7 @@ func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 	require.Contains(t, mails[0].Text, "enter this code:\r\n"+link[1])
 	require.NoError(t, o.Store.People.ResetPassword(t.Context(), merchant.HashToken(link[1]), "new", "192.0.2.1"))
 	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), merchant.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	last := o.box.Mails("")[1]
 	require.Equal(t, "Your account was changed", last.Subject)
 	require.Contains(t, last.Text, "From the IP address: 192.0.2.1")
@@ -110,18 +110,18 @@ func TestOutbox_TriesAgainWhenTheServerIsAwayOrRefusesForNow(t *testing.T) {
 	o := newOffice(t)
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 	o.box.Refuse(451)
-	require.NoError(t, o.sendDue(t.Context()))
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Equal(t, 1, o.count(open+` AND attempts = 1`), "it waits")
 	o.exec(now)
 	send := o.Send
 	o.Send = func(context.Context, Message) error { return errors.New("away") }
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Equal(t, 1, o.count(open+` AND attempts = 2 AND next_at > now() + interval '30 seconds'`))
 	o.Send = send
 	o.box.Refuse(0)
 	o.exec(now)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Len(t, o.box.Mails(""), 1)
 	require.Equal(t, 1, o.count(sent))
 	require.Zero(t, o.count(open))
@@ -135,16 +135,16 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	}
 	ask()
 	o.box.Refuse(550)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Equal(t, 1, o.count(`next_at IS NULL AND sent_at IS NULL AND attempts = 1`))
 	o.box.Refuse(0)
 	ask()
 	o.exec(`UPDATE mail SET created_at = now() - interval '25 hours'`)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Zero(t, o.count(open))
 	ask()
 	o.exec(`UPDATE member SET removed_at = now()`)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
@@ -168,8 +168,8 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 		return "Receipt in " + language, s.ID + " " + b.MerchantID + " " + s.Transaction().ID
 	}
 	id := o.paid("Ann@shop.example")
-	require.NoError(t, o.sendDue(t.Context()))
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	mails := o.box.Mails("")
 	require.Len(t, mails, 1)
 	require.Equal(t, []string{"Ann@shop.example", "Receipt in sv"}, []string{mails[0].To, mails[0].Subject})
@@ -178,7 +178,7 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 	erased, deleted := o.paid("ann@shop.example"), o.paid("ann@shop.example")
 	o.exec(`UPDATE transaction SET customer_email = NULL WHERE session_id = $1`, erased)
 	o.exec(`UPDATE mail SET session_id = 'cs_gone' WHERE session_id = $1`, deleted)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Len(t, o.box.Mails(""), 1, "nobody has the address any more")
 	require.Zero(t, o.count(open))
 }
@@ -188,10 +188,10 @@ func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	o := newOffice(t)
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 	require.Len(t, must(o.Store.People.DueMails(t.Context(), 10))(t), 1)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Empty(t, o.box.Mails(""), "another process has it")
 	o.exec(`UPDATE mail SET next_at = next_at - $1::interval`, 2*time.Minute)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Len(t, o.box.Mails(""), 1)
 }
 
@@ -202,7 +202,7 @@ func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
 	for range 3 {
 		group.Go(func() {
 			for range 3 {
-				if err := o.sendDue(t.Context()); err != nil {
+				if err := o.giveUpAndSend(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -221,7 +221,7 @@ func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 		merchant.MailEndpointFailing: "/", merchant.MailEndpointHeld: "/", // as queued before mails had a page
 	} {
 		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)
-		require.NoError(t, o.sendDue(t.Context()))
+		require.NoError(t, o.giveUpAndSend(t.Context()))
 		mails := o.box.Mails("")
 		last := mails[len(mails)-1]
 		require.NotEmpty(t, last.Subject, kind)
@@ -291,7 +291,7 @@ func TestOutbox_AnEndInTheMiddleSendsNothingTwice(t *testing.T) {
 			require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 			ctx, stop := context.WithCancel(t.Context())
 			end(o, stop)
-			require.NoError(t, o.sendDue(ctx))
+			require.NoError(t, o.giveUpAndSend(ctx))
 			require.Equal(t, 1, o.count(sent))
 			require.Len(t, o.box.Mails(""), 1)
 		})
@@ -347,7 +347,7 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	o := newOffice(t)
 	bob := o.invite(o.member.MerchantID, "bob@shop.example")
 
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 
 	mails := o.box.Mails("bob@shop.example")
 	require.Len(t, mails, 1)
@@ -370,7 +370,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	victim := "victim@home.example"
 	for i := range 9 {
 		m := o.invite(o.member.MerchantID, []string{victim, "Victim+1@home.example"}[i/8])
-		require.NoError(t, o.sendDue(t.Context()))
+		require.NoError(t, o.giveUpAndSend(t.Context()))
 		o.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, m.ID)
 	}
 	require.Len(t, o.box.Mails(victim), 3, "invitations of one merchant")
@@ -378,12 +378,12 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	other := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Other", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, o.Store.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 	o.invite(other.ID, victim)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Len(t, o.box.Mails(victim), 4, "they keep no other merchant from inviting")
 	again := func() {
 		o.exec(`UPDATE member SET removed_at = now() WHERE merchant_id = $1`, other.ID)
 		o.invite(other.ID, victim)
-		require.NoError(t, o.sendDue(t.Context()))
+		require.NoError(t, o.giveUpAndSend(t.Context()))
 	}
 	o.exec(`UPDATE token_bucket SET tokens = 0, at = now() WHERE kind = 'mail_person_invitation'`)
 	again()
@@ -395,7 +395,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 
 	o.exec(`DELETE FROM mail`)
 	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'password_reset', now() FROM generate_series(1, 10)`, o.member.ID)
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Len(t, o.box.Mails(o.member.Email), 3, "codes for a new password")
 	require.Equal(t, 7, o.count(open+` AND next_at < now() + interval '31 minutes'`),
 		"the next one comes when the first runs out, so its person has a code at any time")
@@ -407,7 +407,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	for range 12 {
 		o.paid(o.member.Email)
 	}
-	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Len(t, o.box.Mails(o.member.Email), 3+10, "receipts of test mode")
 	require.Zero(t, o.count(open), "the others are dropped")
 }
@@ -418,7 +418,7 @@ func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
 	for range 10 {
 		require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
 		o.exec(`UPDATE mail SET created_at = created_at - interval '2 minutes'`)
-		require.NoError(t, o.sendDue(t.Context()))
+		require.NoError(t, o.giveUpAndSend(t.Context()))
 	}
 	require.Len(t, o.box.Mails(o.member.Email), 3)
 	require.Equal(t, 1, o.count(open))

@@ -53,9 +53,12 @@ func pageOf[T identified](
 	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {
 		page.Before, others.Newest = cursor, f.address(v.Path(path))
 	}
-	if shown, err = read(page); len(shown) > pageSize {
+	if shown, err = read(page); err != nil {
+		return nil, others, err
+	}
+	if len(shown) > pageSize {
 		shown = shown[:pageSize]
 		others.Older = f.address(v.Path(path), "before", shown[pageSize-1].PublicID())
 	}
-	return shown, others, err
+	return shown, others, nil
 }

@@ -381,8 +381,8 @@ func (s *server) isDecided(ctx context.Context, p storage.PaymentInFlight) bool 
 	return err == nil && got.Outcome.Final()
 }
 
-// returnFromBank serves GET and POST /{id}/return. The bank sends the customer there. comeBack trusts
-// nothing in the request.
+// returnFromBank serves GET and POST /{id}/return. The bank sends the customer there. Nothing in the
+// request is trusted.
 func (s *server) returnFromBank(w http.ResponseWriter, r *http.Request, v view) error {
 	ctx, id := r.Context(), v.Session.ID
 	payment, err := s.Sessions.PaymentInFlight(ctx, id)

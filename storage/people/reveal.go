@@ -13,8 +13,8 @@ import (
 // revealLifetime is how long a secret waits for the page that shows it.
 const revealLifetime = 5 * time.Minute
 
-// Reveal is a secret that one browser may see once. It is stored sealed. It is deleted when it was
-// shown, after revealLifetime, and when the browser signs out.
+// Reveal is a secret that one browser may see once. It is stored sealed. The sealed text is
+// deleted when it was shown, after revealLifetime, and when the browser signs out.
 type Reveal struct {
 	Browser []byte // SHA-256 of the browser's token
 	Form    string // token of the form that makes the secret

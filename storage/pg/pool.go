@@ -1,4 +1,4 @@
-// Package pg is the kernel below the nouns of package storage and storage/account: how to connect, migrate, list,
+// Package pg is the kernel below the nouns of package storage and storage/people: how to connect, migrate, list,
 // seal, and note a change in the audit log. Its only table is audit_entry.
 package pg
 

@@ -20,7 +20,7 @@ import (
 	"example.com/checkout/workflows/contract"
 )
 
-// MinRetention is how long closed runs stay readable at least. Source: architecture document.
+// MinRetention is how long closed runs stay readable at least.
 const MinRetention = 7 * 24 * time.Hour
 
 // NotAllowedError says what Temporal does not let this client make. A hosted Temporal has a

@@ -15,8 +15,8 @@ type PayoutLimits struct {
 	MerchantUnsettled money.Amount
 }
 
-// Largest returns what one payout may be worth that is to be paid without a person, in US cents. A larger one
-// would wait for ever, because no day has room for it.
+// Largest returns the largest payout, in US cents, that needs no operator's release. A larger one would wait for ever,
+// because no day has room for it.
 func (l PayoutLimits) Largest() money.Amount { return min(l.Payout, l.MerchantDay, l.Day) }
 
 // SigningFacts are the facts on which the next signature of a treasury account depends. They are read

@@ -85,7 +85,7 @@ func (s *Server) Visitor(r *http.Request) (page.Visit, error) {
 }
 
 // refuseMerchant returns why a person who is signed in elsewhere gets no page of a merchant: ErrSignIn when the person
-// may sign in there, else checkout.ErrNotFound. Who is signed in has proved the e-mail address.
+// may sign in there, else checkout.ErrNotFound. Anyone who is signed in has proved ownership of the e-mail address.
 func (s *Server) refuseMerchant(r *http.Request, person merchant.Member, merchantID string) error {
 	all, err := s.People.MembersByEmail(r.Context(), person.Email)
 	if err != nil {

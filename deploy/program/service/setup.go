@@ -93,10 +93,10 @@ func schedules(cfg config.Setup) runs.Schedules {
 }
 
 func setCell(ctx context.Context, cfg config.Setup) error {
-	accounts, err := storage.OpenKeyless(ctx, storage.Options{URL: cfg.DatabaseURL, Pooled: cfg.Pooler.Kind != ""})
+	keyless, err := storage.OpenKeyless(ctx, storage.Options{URL: cfg.DatabaseURL, Pooled: cfg.Pooler.Kind != ""})
 	if err != nil {
 		return err
 	}
-	defer accounts.Close()
-	return accounts.SetCell(ctx, cfg.Cell)
+	defer keyless.Close()
+	return keyless.SetCell(ctx, cfg.Cell)
 }
