@@ -108,8 +108,8 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 // FollowUp lists the runs that the workflow must start after a decision.
 type FollowUp = storage.FollowUp
 
-// batchPoll is the time between two looks at a payout that waits for its batch. A growing backoff would see a batch that
-// was signed after the longest CHECKOUT_BITCOIN_BATCH_INTERVAL only after the activity's time is over.
+// batchPoll is the time between two looks at a payout that waits for its batch. A growing backoff would see a batch
+// that was signed after the longest CHECKOUT_BITCOIN_BATCH_INTERVAL only after the activity's time is over.
 const batchPoll = 15 * time.Second
 
 // asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type for a missing row.

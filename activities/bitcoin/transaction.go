@@ -20,7 +20,8 @@ const (
 )
 
 // A transaction of version 3 has one unconfirmed child at most, and that is small. So a payee who spends an unconfirmed
-// output cannot make the next version of a transfer as expensive as it likes. Sizes are in virtual bytes. Source: BIP-431.
+// output cannot make the next version of a transfer as expensive as it likes. Sizes are in virtual bytes.
+// Source: BIP-431.
 const (
 	unrestricted      = 2 // the version of the transactions of 1.0.0
 	restricted        = 3
