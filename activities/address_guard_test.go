@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -274,7 +275,7 @@ func (w *dialWorld) accepts(t *testing.T, authority, why string) {
 	kind, dialed := w.post(t, authority)
 	require.Equal(t, connects, kind, why)
 	require.Len(t, dialed, 1, why)
-	u := must(webhook.ParseURL("http://"+authority+"/", checkout.ModeTest))(t)
+	u := must.Get(webhook.ParseURL("http://"+authority+"/", checkout.ModeTest))(t)
 	require.Equal(t, netip.MustParseAddr(u.Hostname()).Unmap(), dialed[0].Addr(), why)
 }
 

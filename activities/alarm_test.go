@@ -16,6 +16,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/treasury"
@@ -76,7 +77,7 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 	payout := d.payout(paid)
 	charge := func(err error) {
 		d.Test.Cards[checkout.AcquirerStripe] = answering{prepare: err}
-		require.Error(t, errorOf(d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))))
+		require.Error(t, must.Err(d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))))
 	}
 	hold := func(why checkout.PayoutHold) {
 		d.Test.Chains[testChain] = activities.Chain{Payouts: answering{held: why}}
@@ -90,7 +91,7 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 			},
 		}}
 		env.RegisterActivity(treasury)
-		require.NoError(t, errorOf(env.ExecuteActivity(treasury.SyncTreasury, contract.ModeInput{Mode: checkout.ModeTest})))
+		require.NoError(t, must.Err(env.ExecuteActivity(treasury.SyncTreasury, contract.ModeInput{Mode: checkout.ModeTest})))
 	}
 
 	charge(errors.New("no answer"))

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/net/http2"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -394,7 +395,7 @@ func TestReceiver_KeepsTheFirst16KiBOfABodyAsTheyCame(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	for range 20 {
-		require.NoError(t, errorOf(z.Write(make([]byte, 1<<20))))
+		require.NoError(t, must.Err(z.Write(make([]byte, 1<<20))))
 	}
 	require.NoError(t, z.Close())
 	head := "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(packed.Len()) + "\r\n\r\n"

@@ -21,6 +21,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // fake is a merchant's server on loopback that breaks rules.
@@ -42,7 +44,7 @@ type wire struct {
 func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
 	t.Helper()
 	f := &fake{over: make(chan struct{})}
-	l := must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { close(f.over); _ = l.Close() })
 	f.url = "http://" + l.Addr().String() + "/hook"
 	go func() {
@@ -237,13 +239,13 @@ type certificateAuthority struct {
 
 func newCertificateAuthority(t *testing.T) *certificateAuthority {
 	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test CA"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
-	cert := must(x509.ParseCertificate(der))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	cert := must.Get(x509.ParseCertificate(der))(t)
 	return &certificateAuthority{key: key, cert: cert}
 }
 
@@ -256,7 +258,7 @@ func (a *certificateAuthority) pool() *x509.CertPool {
 // server returns the TLS configuration of a good receiver on 127.0.0.1. change may spoil its certificate.
 func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificate)) *tls.Config {
 	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -264,6 +266,6 @@ func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificat
 	if change != nil {
 		change(leaf)
 	}
-	der := must(x509.CreateCertificate(rand.Reader, leaf, a.cert, key.Public(), a.key))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, leaf, a.cert, key.Public(), a.key))(t)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -40,7 +41,7 @@ func FuzzAddressGuard(f *testing.F) {
 		registered := guard.Check(t.Context(), checkout.ModeLive, u.Hostname())
 		var dialed []netip.AddrPort
 		dialer := dryDialer(guard, checkout.ModeLive, &dialed)
-		require.Error(t, errorOf(dialer.DialContext(t.Context(), "tcp", net.JoinHostPort(strings.TrimSpace(u.Hostname()), "443"))))
+		require.Error(t, must.Err(dialer.DialContext(t.Context(), "tcp", net.JoinHostPort(strings.TrimSpace(u.Hostname()), "443"))))
 		for _, to := range dialed {
 			a := to.Addr()
 			require.True(t, a.Unmap().IsGlobalUnicast(), "%q leads to %s", host, a)

@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/merchant"
@@ -96,7 +97,7 @@ func newKeeper(t *testing.T) *keeper {
 	require.NoError(t, k.store.Merchants.CreateMerchant(t.Context(), merchant.Merchant{
 		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: merchant.DefaultPaymentAttempts,
 	}, checkout.ModeTest, nil))
-	require.NoError(t, errorOf(k.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
+	require.NoError(t, must.Err(k.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})))
@@ -152,7 +153,7 @@ func (k *keeper) restarted() []string {
 	k.t.Helper()
 	var h *Housekeeping
 	k.runs.restarted = nil
-	value := must(k.env.ExecuteActivity(h.RestartOrphans, Restarts{}))(k.t)
+	value := must.Get(k.env.ExecuteActivity(h.RestartOrphans, Restarts{}))(k.t)
 	var done Restarts
 	require.NoError(k.t, value.Get(&done))
 	require.False(k.t, done.More)
@@ -177,7 +178,7 @@ func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
 		k.runs.refuses[ref.ID] = true
 	}
 	var h *Housekeeping
-	require.Error(t, errorOf(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})), "when many fail, the reason is not in the rows")
+	require.Error(t, must.Err(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})), "when many fail, the reason is not in the rows")
 }
 
 // A run that ends its delivery meanwhile is closed, like a terminated run. A restart would send the event again.
@@ -216,7 +217,7 @@ func TestResumeParked_RunsThatRefuseHoldUpNoOther(t *testing.T) {
 		k.runs.refuses[parked[i]] = true
 	}
 	var h *Housekeeping
-	value := must(k.env.ExecuteActivity(h.ResumeParked))(t)
+	value := must.Get(k.env.ExecuteActivity(h.ResumeParked))(t)
 	var n int
 	require.NoError(t, value.Get(&n))
 	require.Equal(t, len(parked)/2, n)
@@ -265,9 +266,9 @@ func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	k.oldRequests(1)
 	k.onDelete("idempotent_request", `RAISE 'the disk is full' USING ERRCODE = '53100'`)
 	k.oldDelivery()
-	require.NoError(t, errorOf(k.store.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})))
+	require.NoError(t, must.Err(k.store.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})))
 	k.exec(`UPDATE token_bucket SET at = at - interval '2 hours'`)
-	require.Error(t, errorOf(k.deleteFinished()), "it is tried again")
+	require.Error(t, must.Err(k.deleteFinished()), "it is tried again")
 	require.Zero(t, k.count("webhook_delivery"))
 	require.Zero(t, k.count("event"))
 	require.Zero(t, k.count("token_bucket"))
@@ -279,7 +280,7 @@ func TestDeleteFinished_APageThatTakesTooLongIsMadeSmaller(t *testing.T) {
 	k := newKeeper(t)
 	k.oldRequests(600)
 	k.onDelete("idempotent_request", `PERFORM pg_sleep(0.01)`) // a page takes six seconds; a statement may take five
-	require.NoError(t, errorOf(k.deleteFinished()))
+	require.NoError(t, must.Err(k.deleteFinished()))
 	require.Zero(t, k.count("idempotent_request"))
 }
 
@@ -290,21 +291,10 @@ func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
 	k.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO statements SELECT count(*) FROM gone; RETURN NULL; END $$`)
 	k.exec(`CREATE TRIGGER note AFTER DELETE ON idempotent_request REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()`)
 	k.oldDelivery()
-	require.Equal(t, 1, must(k.deleteFinished())(t), "deliveries and events count, requests do not")
+	require.Equal(t, 1, must.Get(k.deleteFinished())(t), "deliveries and events count, requests do not")
 	require.Zero(t, k.count("idempotent_request"))
 	require.Equal(t, retentionPage, storagetest.Value[int](t, k.Database, `SELECT max(rows) FROM statements`))
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }
 
 func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
 	k := newKeeper(t)
@@ -312,8 +302,8 @@ func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
 	k.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at) VALUES ($1, now() - interval '2 h', now())`, k.endpoint)
 	var h *Housekeeping
 	judge := func() webhook.Endpoint {
-		require.NoError(t, errorOf(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})))
-		return must(k.store.Webhooks.Endpoint(t.Context(), ref))(t)
+		require.NoError(t, must.Err(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})))
+		return must.Get(k.store.Webhooks.Endpoint(t.Context(), ref))(t)
 	}
 	require.NotNil(t, judge().FailingSince)
 	k.exec(`UPDATE webhook_endpoint_failure SET since = now() - interval '73 h'`)

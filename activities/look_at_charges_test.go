@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -27,13 +28,13 @@ func (b *liveBooks) atRisk(c books.Charged, risks ...books.ChargeRisk) {
 
 func (b *liveBooks) look() int {
 	b.t.Helper()
-	return must(run[int](b, b.LookAtCharges))(b.t)
+	return must.Get(run[int](b, b.LookAtCharges))(b.t)
 }
 
 // ledger returns the balances in euros.
 func (b *liveBooks) ledger() map[string]string {
 	b.t.Helper()
-	all := must(b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive))(b.t)
+	all := must.Get(b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive))(b.t)
 	got := map[string]string{}
 	for _, balance := range all {
 		require.Equal(b.t, "EUR", balance.Asset)
@@ -139,7 +140,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	b := newBooks(t)
 	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
 	b.compare() // orders the refund of the first charge
-	ours := must(b.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
+	ours := must.Get(b.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
 	require.Len(t, ours, 1)
 	refund := books.ChargeRisk{ID: "re_1", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 300, Currency: money.EUR}
 	b.atRisk(unpaid, books.ChargeRisk{
@@ -147,7 +148,7 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	})
 	b.atRisk(paid, refund)
 	require.Equal(t, 2, b.look())
-	require.Len(t, must(b.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t), 2)
+	require.Len(t, must.Get(b.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t), 2)
 	require.Equal(t, map[books.FindingKind]string{
 		books.FindingChargeUnmatched: unpaid.Reference, books.FindingRefundForeign: "re_1",
 	}, b.findings())

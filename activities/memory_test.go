@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -86,12 +87,12 @@ var floods = []string{
 // measure runs the postings in another process.
 func measure(t *testing.T, in postings) footprint {
 	t.Helper()
-	stdin := must(json.Marshal(in))(t)
+	stdin := must.Get(json.Marshal(in))(t)
 	worker := exec.CommandContext(t.Context(), os.Args[0])
 	worker.Env = append(os.Environ(), role+"=worker")
 	worker.Stdin = bytes.NewReader(stdin)
 	worker.Stderr = os.Stderr
-	stdout := must(worker.Output())(t)
+	stdout := must.Get(worker.Output())(t)
 	var out footprint
 	require.NoError(t, json.Unmarshal(stdout, &out), "%s", stdout)
 	return out

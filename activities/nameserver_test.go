@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // answer is a nameserver's answer. The zero value has no addresses.
@@ -34,7 +36,7 @@ type nameserver struct {
 // resolver returns a resolver with a new nameserver for zone.
 func resolver(t testing.TB, zone map[string][]answer) *net.Resolver {
 	t.Helper()
-	conn := must((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
+	conn := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	n := &nameserver{conn: conn, zone: zone, asked: map[dnsmessage.Question]int{}}
 	go n.serve()

@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/merchant"
@@ -133,7 +134,7 @@ func (d *desk) do(result, activity, in any) ([]string, error) {
 
 func (d *desk) must(activity, in any) []string {
 	d.t.Helper()
-	return must(d.do(nil, activity, in))(d.t)
+	return must.Get(d.do(nil, activity, in))(d.t)
 }
 
 // A payment and its payout go to the networks that the payment began with, also after the settings have changed.
@@ -141,7 +142,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 	d := newDesk(t)
 	old := d.payment(checkout.AcquirerSandbox, checkout.ChainSandbox)
 	var answer activities.PaymentAnswer
-	asked := must(d.do(&answer, d.ChargeCard, old))(t)
+	asked := must.Get(d.do(&answer, d.ChargeCard, old))(t)
 	require.Equal(t, []string{"sandbox Quote", "sandbox Prepare", "sandbox Confirm"}, asked)
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeActionRequired}, answer, "the sandbox reports its decision")
 
@@ -150,7 +151,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 	require.Equal(t, []string{"sandbox Transfer"}, d.must(d.BroadcastPayout, d.payout(old)))
 
 	new := d.payment(checkout.AcquirerStripe, testChain)
-	asked = must(d.do(&answer, d.ChargeCard, new))(t)
+	asked = must.Get(d.do(&answer, d.ChargeCard, new))(t)
 	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm"}, asked)
 	require.True(t, answer.Watch, "nobody tells of Stripe's decision")
 	require.Equal(t, []string{"stripe Payment"}, d.must(d.WatchPayment, new))
@@ -161,7 +162,7 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 // payout decides a charged payment and returns its payout.
 func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
 	d.t.Helper()
-	got := must(d.Store.Sessions.FinishPayment(d.t.Context(), in.Ref, in.TransactionID))(d.t)
+	got := must.Get(d.Store.Sessions.FinishPayment(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	return in.Owner.Ref(got.PayoutID)
 }
 
@@ -189,7 +190,7 @@ func TestPayments_WaitForTheirNetwork(t *testing.T) {
 		require.Empty(t, asked, name)
 	}
 	var answer activities.PaymentAnswer
-	asked := must(d.do(&answer, d.CancelPayment, untried))(t)
+	asked := must.Get(d.do(&answer, d.CancelPayment, untried))(t)
 	require.Empty(t, asked)
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}, answer)
 
@@ -205,7 +206,7 @@ func TestPayments_APayoutWaitsForItsBatch(t *testing.T) {
 	d.must(d.ChargeCard, paid)
 	d.must(d.ConfirmPayment, paid)
 	d.Test.Chains[testChain] = activities.Chain{Payouts: answering{transfer: treasury.ErrAwaitsBatch}}
-	failure, ok := errors.AsType[*temporal.ApplicationError](errorOf(d.do(nil, d.BroadcastPayout, d.payout(paid))))
+	failure, ok := errors.AsType[*temporal.ApplicationError](must.Err(d.do(nil, d.BroadcastPayout, d.payout(paid))))
 	require.True(t, ok)
 	require.Equal(t, "the payout waits for its batch", failure.Message())
 	require.Equal(t, 15*time.Second, failure.NextRetryDelay())
@@ -229,8 +230,8 @@ func TestSendSandboxPayout_IsForTheSandbox(t *testing.T) {
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
 	require.True(t, ok && failure.Type() == contract.ErrTypePayoutTakesLonger, err)
 	require.Empty(t, asked)
-	require.ErrorIs(t, errorOf(d.Store.Payouts.FinishPayout(t.Context(), payout, 0, "")), checkout.ErrConflict, "nothing was signed")
-	require.ErrorContains(t, errorOf(d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))), "not found")
+	require.ErrorIs(t, must.Err(d.Store.Payouts.FinishPayout(t.Context(), payout, 0, "")), checkout.ErrConflict, "nothing was signed")
+	require.ErrorContains(t, must.Err(d.do(nil, d.SendSandboxPayout, d.owner.Ref("po_unknown"))), "not found")
 }
 
 // A round of one mode never touches charges of the other.
@@ -269,10 +270,10 @@ func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
 // refused makes sure that a payment has not begun and can be dropped.
 func (d *desk) refused(in activities.PaymentInput) {
 	d.t.Helper()
-	charge := must(d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID))(d.t)
+	charge := must.Get(d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	require.False(d.t, charge.Began(), "no attempt is used up")
 	require.NoError(d.t, d.Store.Sessions.DropPayment(d.t.Context(), in.ID, in.TransactionID))
-	require.False(d.t, must(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t))
+	require.False(d.t, must.Get(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t))
 }
 
 // An open session may be older than the bounds.
@@ -337,19 +338,19 @@ func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 	for _, activity := range []any{d.ChargeCard, d.ChargeCard, d.ConfirmPayment} {
 		answers <- checkout.OutcomeProcessing // for the repeats, which ask before they confirm
 		var got activities.PaymentAnswer
-		require.NoError(t, errorOf(d.do(&got, activity, in)))
+		require.NoError(t, must.Err(d.do(&got, activity, in)))
 		require.Equal(t, waits, got)
 	}
-	charge := must(d.Store.Sessions.Charge(t.Context(), in.Ref, in.TransactionID))(t)
+	charge := must.Get(d.Store.Sessions.Charge(t.Context(), in.Ref, in.TransactionID))(t)
 	require.Equal(t, 1, charge.Confirms, "it is not confirmed again")
-	require.ErrorIs(t, errorOf(d.Store.Sessions.FinishPayment(t.Context(), in.Ref, in.TransactionID)), checkout.ErrPaymentUndecided)
+	require.ErrorIs(t, must.Err(d.Store.Sessions.FinishPayment(t.Context(), in.Ref, in.TransactionID)), checkout.ErrPaymentUndecided)
 
 	close(answers) // one that is being decided is left, then it has succeeded
 	began := time.Now()
 	d.must(d.WatchPayment, in)
 	require.Greater(t, time.Since(began), 4*time.Second, "it is polled")
 	var got activities.PaymentAnswer
-	require.NoError(t, errorOf(d.do(&got, d.ConfirmPayment, in)))
+	require.NoError(t, must.Err(d.do(&got, d.ConfirmPayment, in)))
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeSucceeded}, got)
 }
 
@@ -378,7 +379,7 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	d.onNetworks()
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, prepare: func() {
-		first := must(d.Store.Sessions.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other"))(t)
+		first := must.Get(d.Store.Sessions.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other"))(t)
 		require.True(t, first)
 	}}
 
@@ -399,14 +400,3 @@ func TestChargeCard_CancelsADeclinedCharge(t *testing.T) {
 	asked := d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))
 	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm", "stripe Cancel"}, asked)
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }

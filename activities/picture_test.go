@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -67,7 +68,7 @@ func withComment(picture []byte, comment string) []byte {
 
 func TestSmallPicture_IsSmallAndOnWhite(t *testing.T) {
 	t.Parallel()
-	web := must(base64.StdEncoding.DecodeString(webPicture))(t)
+	web := must.Get(base64.StdEncoding.DecodeString(webPicture))(t)
 	for name, c := range map[string]struct {
 		body          []byte
 		width, height int

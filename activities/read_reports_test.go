@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
@@ -44,7 +45,7 @@ func (b *liveBooks) reported(ages ...time.Duration) {
 func (b *liveBooks) readReports() int {
 	b.t.Helper()
 	b.asked = nil
-	return must(run[int](b, b.ReadReports))(b.t)
+	return must.Get(run[int](b, b.ReadReports))(b.t)
 }
 
 // The cursor stays a quarter of an hour behind, because a report may appear in the list late.
@@ -82,7 +83,7 @@ func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
 	b := newBooks(t)
 	b.reported(2*time.Hour, time.Hour)
 	b.away = errors.New("the network is away")
-	require.Error(t, errorOf(run[int](b, b.ReadReports)))
+	require.Error(t, must.Err(run[int](b, b.ReadReports)))
 	b.away = nil
 	require.Equal(t, 2, b.readReports())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -54,7 +55,7 @@ func listen(t *testing.T, address string) *doorCounter {
 // freePort returns a port of this test alone, for several addresses.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ports := must(pgtemp.FreePorts(1))(t)
+	ports := must.Get(pgtemp.FreePorts(1))(t)
 	return strconv.Itoa(ports[0])
 }
 

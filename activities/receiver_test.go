@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -77,8 +78,8 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://"+target.Addr().String()+"/", http.StatusTemporaryRedirect)
 	})
-	req := must(http.NewRequestWithContext(context.Background(), http.MethodPost, url, http.NoBody))(t)
-	res := must(http.DefaultClient.Do(req))(t)
+	req := must.Get(http.NewRequestWithContext(context.Background(), http.MethodPost, url, http.NoBody))(t)
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	_, _ = io.Copy(io.Discard, res.Body)
 	require.NoError(t, res.Body.Close())
 	require.EqualValues(t, 1, target.connections.Load())

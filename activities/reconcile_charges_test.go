@@ -20,6 +20,7 @@ import (
 	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -200,7 +201,7 @@ func (b *liveBooks) change(do func(*activities.Account)) {
 
 func (b *liveBooks) compare() activities.ReconcileChargesResult {
 	b.t.Helper()
-	return must(run[activities.ReconcileChargesResult](b, b.ReconcileCharges))(b.t)
+	return must.Get(run[activities.ReconcileChargesResult](b, b.ReconcileCharges))(b.t)
 }
 
 func (b *liveBooks) bookOld() {
@@ -212,7 +213,7 @@ func (b *liveBooks) bookOld() {
 // findings returns the open findings, subject by kind.
 func (b *liveBooks) findings() map[books.FindingKind]string {
 	b.t.Helper()
-	all := must(b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive))(b.t)
+	all := must.Get(b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive))(b.t)
 	got := map[books.FindingKind]string{}
 	for _, f := range all {
 		got[f.Kind] = f.Subject
@@ -242,10 +243,10 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 	require.NoError(t, err, "one refund that fails stops no other")
 	require.Zero(t, decided)
 	b.away, b.answer = nil, checkout.RefundPending
-	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
+	require.NoError(t, must.Err(run[int](b, b.SendRefunds)))
 	b.answer = checkout.RefundSucceeded
 	for _, want := range []int{1, 0} {
-		decided = must(run[int](b, b.SendRefunds))(t)
+		decided = must.Get(run[int](b, b.SendRefunds))(t)
 		require.Equal(t, want, decided)
 	}
 	require.Len(t, b.refunds, 1)
@@ -267,34 +268,34 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 	b.compare()
 	require.Len(t, b.pending(), 9)
 
-	require.Equal(t, 1, must(run[int](b, b.SendRefunds))(t))
+	require.Equal(t, 1, must.Get(run[int](b, b.SendRefunds))(t))
 	require.Contains(t, b.refunds, unmatched.Reference)
 	require.Len(t, b.pending(), 8, "they wait")
 }
 
 func (b *liveBooks) pending() []books.Refund {
 	b.t.Helper()
-	return must(b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10))(b.t)
+	return must.Get(b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10))(b.t)
 }
 
 // Only a person repeats a refund that failed.
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
-	require.ErrorIs(t, errorOf(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)), checkout.ErrNotFound, "it has had no refund")
+	require.ErrorIs(t, must.Err(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)), checkout.ErrNotFound, "it has had no refund")
 	b.compare()
-	first := must(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t)
+	first := must.Get(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t)
 	require.Equal(t, checkout.RefundPending, first.Status, "it is under way")
 	b.answer = checkout.RefundFailed
-	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
+	require.NoError(t, must.Err(run[int](b, b.SendRefunds)))
 	require.Equal(t, first.ID, b.findings()[books.FindingRefundFailed])
 	b.compare()
 	require.Empty(t, b.pending())
 
 	b.answer, b.refunds = checkout.RefundSucceeded, map[string]checkout.RefundResult{}
-	require.NotEqual(t, first.ID, must(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t).ID)
+	require.NotEqual(t, first.ID, must.Get(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t).ID)
 	require.NotContains(t, b.findings(), books.FindingRefundFailed)
-	require.NoError(t, errorOf(run[int](b, b.SendRefunds)))
+	require.NoError(t, must.Err(run[int](b, b.SendRefunds)))
 	require.Len(t, b.refunds, 1)
 	require.Empty(t, b.ledger(), "its charge was never booked")
 }
@@ -317,7 +318,7 @@ func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 	}
 	require.Equal(t, 1, b.compare().Found)
 	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnknown: "pi_lost"}, b.findings())
-	require.Zero(t, must(run[int](b, b.SendRefunds))(t))
+	require.Zero(t, must.Get(run[int](b, b.SendRefunds))(t))
 }
 
 func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
@@ -456,12 +457,12 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 		b.charges[len(b.charges)-1].CreatedAt = time.Now().Add(-age)
 	}
 	place := func() time.Duration {
-		got := must(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
+		got := must.Get(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
 		require.Equal(t, got.ComparedTo, got.ReadTo, "the round came to its end")
 		return time.Since(got.ComparedTo).Round(time.Hour)
 	}
 	b.awayTo = time.Now().Add(-47 * time.Hour)
-	require.Error(t, errorOf(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
+	require.Error(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
 	require.Equal(t, 48*time.Hour, place(), "a part that failed is compared again")
 	b.awayTo = time.Time{}
 
@@ -497,8 +498,8 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 			}
 		})
 		for range 2 {
-			require.Error(t, errorOf(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
-			got := must(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
+			require.Error(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
+			got := must.Get(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
 			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
 			require.Equal(t, got.ComparedTo, got.ReadTo)
 		}
@@ -570,7 +571,7 @@ func TestBooks_ChargesThatFailHoldUpNoOther(t *testing.T) {
 			require.Equal(t, 1, asked[c.Reference], name)
 		}
 		require.Equal(t, name == "BookOldCharges", b.availableAt(last) != nil)
-		require.Error(t, errorOf(run[int](b, of(b))))
+		require.Error(t, must.Err(run[int](b, of(b))))
 		require.Equal(t, 2, asked[all[0].Reference])
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -44,12 +45,12 @@ func newTill(t *testing.T) *till {
 func newSerialTill(t *testing.T) *till {
 	t.Helper()
 	const key = "sk_test_till"
-	double := must(acquirer.Start(t.Context(), acquirer.Options{
+	double := must.Get(acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: key, Livemode: true,
 	}))(t)
 	t.Cleanup(double.Stop)
 	w := &till{liveBooks: newSerialBooks(t), card: double}
-	w.network = must(stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true}))(t)
+	w.network = must.Get(stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true}))(t)
 	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
 		URL: api.String(double.APIURL()), MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 	})))
@@ -57,7 +58,7 @@ func newSerialTill(t *testing.T) *till {
 		CardNetwork: w.network, Succeeded: w.network.Succeeded, Movements: w.network.Movements, Charged: w.network.Charged,
 		Risks: w.network.Risks, Events: w.network.Events, Note: w.Store.Books.StoreAcquirerEvent,
 	}
-	a := must(w.Store.Treasury.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
+	a := must.Get(w.Store.Treasury.OpenTreasury(t.Context(), checkout.ModeLive, treasury.Account{
 		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{}))(t)
 	w.account = a.ID
 	return w
@@ -74,7 +75,7 @@ func (w *till) pay(card string) charged {
 	w.t.Helper()
 	ctx := w.t.Context()
 	s := storagetest.Session(w.t, w.Store, w.owner, func(s *checkout.Session) { s.Amount = 5000 })
-	token := must(w.api.V1TestHelpersConfirmationTokens.Create(ctx,
+	token := must.Get(w.api.V1TestHelpersConfirmationTokens.Create(ctx,
 		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)}))(w.t)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	order := checkout.ChargeRequest{
@@ -84,10 +85,10 @@ func (w *till) pay(card string) charged {
 	p := storagetest.Payment(s.Ref)
 	p.ID, p.CardToken = id, token.ID
 	require.NoError(w.t, w.Store.Sessions.CreatePayment(ctx, p))
-	reference := must(w.network.Prepare(ctx, order))(w.t)
+	reference := must.Get(w.network.Prepare(ctx, order))(w.t)
 	_, err := w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
 	require.NoError(w.t, err)
-	got := must(w.network.Confirm(ctx, reference, 1, order))(w.t)
+	got := must.Get(w.network.Confirm(ctx, reference, 1, order))(w.t)
 	settled := storagetest.Finish(w.t, w.Store, s.Ref, id, got)
 	return charged{reference, id, w.owner.Ref(settled.PayoutID)}
 }
@@ -101,7 +102,7 @@ func (w *till) order(c charged) (books.Refund, error) {
 
 func (w *till) mustOrder(c charged) books.Refund {
 	w.t.Helper()
-	return must(w.order(c))(w.t)
+	return must.Get(w.order(c))(w.t)
 }
 
 // round does what the schedule does.
@@ -116,7 +117,7 @@ func (w *till) round() {
 // requireAgrees compares the ledger with the balance at the card network, to the cent.
 func (w *till) requireAgrees(words string) {
 	w.t.Helper()
-	facts := must(w.card.Facts(w.t.Context()))(w.t)
+	facts := must.Get(w.card.Facts(w.t.Context()))(w.t)
 	var ours int64
 	for account, amount := range w.ledger() {
 		if slices.Contains([]string{"acquirer:receivable", "acquirer:balance", "expense:acquirer"}, account) {
@@ -127,7 +128,7 @@ func (w *till) requireAgrees(words string) {
 		}
 	}
 	require.Equal(w.t, facts.Balance["eur"], ours, words)
-	report := must(w.Store.Books.DayReport(w.t.Context(), time.Now()))(w.t)
+	report := must.Get(w.Store.Books.DayReport(w.t.Context(), time.Now()))(w.t)
 	require.True(w.t, report.Agrees(), "%s: %+v", words, report.Checks)
 }
 
@@ -137,7 +138,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 	sums := map[string]int{}
 	for sign, ledger := range map[int]map[string]string{1: w.ledger(), -1: before} {
 		for account, amount := range ledger {
-			n := must(strconv.Atoi(amount))(w.t)
+			n := must.Get(strconv.Atoi(amount))(w.t)
 			sums[account] += sign * n
 		}
 	}
@@ -153,7 +154,7 @@ func (w *till) moved(before map[string]string) map[string]string {
 // open returns the subjects of the open findings of a kind.
 func (w *till) open(kind books.FindingKind) (subjects []string) {
 	w.t.Helper()
-	for _, f := range must(w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive))(w.t) {
+	for _, f := range must.Get(w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive))(w.t) {
 		if f.Kind == kind {
 			subjects = append(subjects, f.Subject)
 		}
@@ -186,13 +187,13 @@ func TestRefund_TheBankReturnsIt(t *testing.T) {
 	second := w.mustOrder(c)
 	require.NotEqual(t, first.ID, second.ID)
 	require.Empty(t, w.open(books.FindingRefundFailed), "it is ordered again")
-	require.ErrorIs(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), checkout.ErrPaymentRefunded)
+	require.ErrorIs(t, must.Err(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), checkout.ErrPaymentRefunded)
 	w.round()
 	require.Equal(t, refunded, w.ledger())
 	w.requireAgrees("refunded again")
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.round()
-	require.NoError(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), "the merchant may have it instead")
+	require.NoError(t, must.Err(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), "the merchant may have it instead")
 	require.Equal(t, owed, w.ledger())
 }
 
@@ -205,7 +206,7 @@ func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
 	w.exec(`UPDATE acquirer_event SET unseen = false`)
 	look := func() int {
-		return must(run[int](w.liveBooks, w.LookAtCharges))(t)
+		return must.Get(run[int](w.liveBooks, w.LookAtCharges))(t)
 	}
 	require.Zero(t, look())
 	w.exec(`UPDATE refund SET asked_at = now() - interval '25 hours'`)
@@ -250,7 +251,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.Equal(t, ended, again.ID != first.ID, "a failed one is ordered again: %s", status)
 		if !ended {
 			require.Equal(t, want.ours, again.Status)
-			require.ErrorIs(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), checkout.ErrPaymentRefunded)
+			require.ErrorIs(t, must.Err(w.Store.Payouts.RetryPayout(t.Context(), c.payout)), checkout.ErrPaymentRefunded)
 		}
 		w.round() // sends it, so that the next refund finds the books at rest
 
@@ -259,7 +260,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 		require.NoError(t, foreign(c))
 		require.NoError(t, w.card.SetRefund(t.Context(), c.reference, status))
 		w.round()
-		risks := must(w.Store.Payouts.PayoutRisks(t.Context(), c.payout))(t)
+		risks := must.Get(w.Store.Payouts.PayoutRisks(t.Context(), c.payout))(t)
 		require.Equal(t, want.others, risks[0].Status, status)
 		require.Equal(t, want.foreign, w.moved(before), status)
 		require.Equal(t, want.others != books.RiskWon, slices.Contains(w.open(books.FindingRefundForeign), risks[0].ID), status)
@@ -291,7 +292,7 @@ func TestDispute_EachStateOfStripe(t *testing.T) {
 		c := w.pay("visa")
 		require.NoError(t, w.card.SetDispute(t.Context(), c.reference, status))
 		w.round()
-		risks := must(w.Store.Payouts.PayoutRisks(t.Context(), c.payout))(t)
+		risks := must.Get(w.Store.Payouts.PayoutRisks(t.Context(), c.payout))(t)
 		require.Equal(t, want.risk, risks[0].Status, status)
 		require.Equal(t, want.books, w.moved(before), status)
 		require.Equal(t, want.risk != books.RiskWon, slices.Contains(w.open(books.FindingChargeDisputed), risks[0].ID), status)
@@ -318,12 +319,12 @@ func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
 	c := w.pay("visa")
 	require.NoError(t, w.card.Dispute(t.Context(), c.reference))
 	first := w.mustOrder(c)
-	require.NoError(t, errorOf(run[int](w.liveBooks, w.SendRefunds)))
+	require.NoError(t, must.Err(run[int](w.liveBooks, w.SendRefunds)))
 	require.Equal(t, []string{first.ID}, w.open(books.FindingRefundFailed))
-	require.Contains(t, must(w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)[0].Detail, "charge_disputed")
+	require.Contains(t, must.Get(w.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)[0].Detail, "charge_disputed")
 	w.round()
 	w.requireAgrees("disputed")
-	require.ErrorIs(t, errorOf(w.order(c)), checkout.ErrDisputeOpen)
+	require.ErrorIs(t, must.Err(w.order(c)), checkout.ErrDisputeOpen)
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	w.round()
 	require.NotEqual(t, first.ID, w.mustOrder(c).ID)
@@ -391,14 +392,14 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	r := w.mustOrder(c)
 	w.round()
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
-	require.NoError(t, errorOf(w.Store.Payouts.RetryPayout(t.Context(), c.payout)))
+	require.NoError(t, must.Err(w.Store.Payouts.RetryPayout(t.Context(), c.payout)))
 	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
-	require.NoError(t, errorOf(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+	require.NoError(t, must.Err(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 		PaymentIntent: api.String(c.reference), Metadata: map[string]string{"refund_id": r.ID},
 	})))
 	w.round()
 	require.Equal(t, []string{c.transaction}, w.open(books.FindingRefundedAndPaid))
-	require.NoError(t, errorOf(w.order(c)), "it says how the refund stands")
+	require.NoError(t, must.Err(w.order(c)), "it says how the refund stands")
 }
 
 // refundOutside gives 20.00 back past the service, if so much is left.
@@ -462,7 +463,7 @@ func (w *till) takeCourses(courses [][]string) {
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
 	w.t.Helper()
-	require.NoError(w.t, errorOf(w.Store.Books.StoreAcquirerEvent(w.t.Context(), books.AcquirerEvent{
+	require.NoError(w.t, must.Err(w.Store.Books.StoreAcquirerEvent(w.t.Context(), books.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
 	})))
 	for _, activity := range []any{w.SendRefunds, w.LookAtCharges} {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -78,7 +79,7 @@ func TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain(t *testing.T) {
 		}
 		_ = s.WriteRSTStream(s.id, http2.ErrCodeProtocol)
 	})
-	req := must(http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader([]byte("{}"))))(t)
-	require.Error(t, errorOf(receiversTrusting(t, ca, nil).test.RoundTrip(req)))
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader([]byte("{}"))))(t)
+	require.Error(t, must.Err(receiversTrusting(t, ca, nil).test.RoundTrip(req)))
 	require.Greater(t, f.requests.Load(), int64(1), "an ordinary request is sent again: the counter would notice")
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // specialPurpose is a range of addresses that no receiver can have.
@@ -114,7 +116,7 @@ func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 // bounds returns the first and the last address of a prefix.
 func bounds(t *testing.T, prefix string) (first, last netip.Addr) {
 	t.Helper()
-	p := must(netip.ParsePrefix(prefix))(t)
+	p := must.Get(netip.ParsePrefix(prefix))(t)
 	require.Equal(t, p.Masked(), p, "a prefix starts at its first address")
 	bytes := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(bytes)*8; bit++ {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -28,7 +29,7 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 // payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
 	t.Helper()
-	p := must(f.Payouts.Payout(t.Context(), f.payout(t)))(t)
+	p := must.Get(f.Payouts.Payout(t.Context(), f.payout(t)))(t)
 	return p.Destination
 }
 
@@ -55,21 +56,21 @@ func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
 	require.Empty(t, got.Events)
 	require.Len(t, got.Announced, 1)
 	require.WithinDuration(t, time.Now().Add(24*time.Hour), got.Announced[0].At, time.Minute)
-	announced := must(f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
+	announced := must.Get(f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
 	require.Equal(t, "0xdef", announced[0].Address)
 	require.Equal(t, "a@shop.example", announced[0].By)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%0xabc → 0xdef%'`), "all owners")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%'`))
 	require.Equal(t, "0xabc", f.payoutTo(t), "before the moment")
-	require.Zero(t, must(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t))
+	require.Zero(t, must.Get(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t))
 
 	f.comes(t)
 	require.Equal(t, "0xdef", f.payoutTo(t), "after it, though nobody has moved the address yet")
-	require.Equal(t, "0xdef", must(f.Payouts.RetryPayout(t.Context(), failed))(t).Destination, "a retry too")
+	require.Equal(t, "0xdef", must.Get(f.Payouts.RetryPayout(t.Context(), failed))(t).Destination, "a retry too")
 	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound, "it is too late to stop it")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'`))
 	for range 2 {
-		must(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t)
+		must.Get(f.Merchants.ApplyDueAddresses(t.Context(), 10))(t)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'
 		AND convert_from(body, 'UTF8') LIKE '%"address":"0xdef"%"previous_attributes":{"payout_addresses":[{%0xabc%'`), "it is told once")
@@ -92,8 +93,8 @@ func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
 	f.comes(t)
 	require.Empty(t, f.payoutTo(t))
 	owner := f.merchant.Owner(checkout.ModeTest)
-	require.Empty(t, must(f.Merchants.PayoutAddresses(t.Context(), owner))(t))
-	require.False(t, must(f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC))(t))
+	require.Empty(t, must.Get(f.Merchants.PayoutAddresses(t.Context(), owner))(t))
+	require.False(t, must.Get(f.Merchants.HasPayoutAddress(t.Context(), owner, money.USDC))(t))
 	got = f.changesAddress(t, "0xfff", time.Hour)
 	require.Empty(t, got.Announced)
 	require.Len(t, got.Events, 2, "what had come is told first")
@@ -109,7 +110,7 @@ func TestAddressChange_TheSameAddressStopsNothing(t *testing.T) {
 	got := f.changesAddress(t, "0xabc", 24*time.Hour)
 
 	require.Empty(t, got.Events)
-	announced := must(f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
+	announced := must.Get(f.Merchants.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
 	require.Len(t, announced, 1)
 	require.Equal(t, "0xdef", announced[0].Address)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -17,7 +18,7 @@ import (
 func (f fixture) limited(t *testing.T, n, maxInFlight, rateLimit int) (webhook.Endpoint, []checkout.Ref) {
 	t.Helper()
 	e := f.endpoint(t, "https://shop.example/limited", webhook.PayoutSent)
-	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit}))(t)
+	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit}))(t)
 	var refs []checkout.Ref
 	for range n {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -105,7 +106,7 @@ func TestPauseEndpoint_HoldsBackItsAttemptsAndNoOthers(t *testing.T) {
 	other.MerchantID = checkout.NewID(checkout.PrefixMerchant)
 	require.NoError(t, f.Webhooks.PauseEndpoint(t.Context(), other, time.Hour))
 	require.NoError(t, f.Webhooks.PauseEndpoint(t.Context(), refs[0], 20*time.Second))
-	out := must(f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1}))(t)
+	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), refs[1], webhook.Turn{RunID: "run-b", Try: 1}))(t)
 	require.Equal(t, webhook.StepBusy, out.Step)
 	require.InDelta(t, 20, out.Wait.Seconds(), 5)
 	_, free := f.publishTest(t, f.endpoint(t, "https://shop.example/limited", webhook.PayoutSent), webhook.PayoutSent)

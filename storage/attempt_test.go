@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -56,7 +57,7 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 			require.Equal(t, 1, out.Run, name)
 		}
 		require.Empty(t, f.read(t, ref).Attempts, name)
-		stands := must(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t)
+		stands := must.Get(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t)
 		require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryPending, RunID: "run-a"}, stands, name)
 
 		require.NoError(t, tc.resume(ref), name)
@@ -135,7 +136,7 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 		require.Equal(t, want, got.Deliveries[0])
 		d := f.read(t, s.Owner.Ref(want.ID))
 		require.Equal(t, want, d.Dispatch(), "nor does a replay name the endpoint")
-		rows := must(f.Installation.Unfinished(t.Context(), []string{want.ID}))(t)
+		rows := must.Get(f.Installation.Unfinished(t.Context(), []string{want.ID}))(t)
 		require.Empty(t, rows[0].EndpointID, "nor does Reconcile")
 		require.Equal(t, "shop.example", rows[0].Host)
 		require.Equal(t, address, d.URL, "shown and sent to as written")
@@ -177,7 +178,7 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	newer.begin(t, ref, "run-a", 1)
-	must(newer.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))(t)
+	must.Get(newer.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))(t)
 	_, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})
 	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
 	require.Equal(t, 1, newer.begin(t, ref, "run-b", 1).Number)
@@ -224,12 +225,12 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 	require.Equal(t, webhook.StepAgain, out.Step, "the first attempt was finished, so its number again means that it all begins anew")
 	require.Len(t, f.read(t, ref).Attempts, 1, "nothing is sent yet")
 	for range 2 { // also when the first answer was lost
-		out := must(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-a", Try: 1}))(t)
+		out := must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-a", Try: 1}))(t)
 		require.Equal(t, webhook.StepBegin, out.Step)
 		require.Equal(t, 2, out.Run)
 		f.Exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
 	}
-	require.Equal(t, 1, must(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t).Attempts, "of the new run")
+	require.Equal(t, 1, must.Get(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t).Attempts, "of the new run")
 	require.Len(t, f.read(t, ref).Attempts, 2)
 }
 
@@ -327,7 +328,7 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	f.Exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
 	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref), "the attempt's worker died")
 
-	must(f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))(t)
+	must.Get(f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))(t)
 	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
 }
 
@@ -338,7 +339,7 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 	due := *f.read(t, d).NextAttemptAt
 
-	out := must(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2}))(t)
+	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2}))(t)
 	require.Equal(t, webhook.StepEarly, out.Step)
 	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
 	got := f.read(t, d)
@@ -400,19 +401,19 @@ func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
 	local, first, second := webhook.Turn{RunID: "run-a", Try: 1, Local: true}, webhook.Turn{RunID: "run-a", Try: 1}, webhook.Turn{RunID: "run-a", Try: 2}
-	must(f.Webhooks.BeginAttempt(t.Context(), d, local))(t)
+	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, local))(t)
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 
-	other := must(f.Webhooks.ReportAttempt(t.Context(), d, second))(t)
+	other := must.Get(f.Webhooks.ReportAttempt(t.Context(), d, second))(t)
 	require.Equal(t, webhook.StepEarly, other.Step, "which is not done")
 	before := f.read(t, d)
-	out := must(f.Webhooks.ReportAttempt(t.Context(), d, first))(t)
+	out := must.Get(f.Webhooks.ReportAttempt(t.Context(), d, first))(t)
 	require.Equal(t, webhook.StepReport, out.Step)
 	require.Equal(t, webhook.Attempt{Finished: true, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, out.Last)
 	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
 	require.Equal(t, before, f.read(t, d))
 
-	again := must(f.Webhooks.BeginAttempt(t.Context(), d, first))(t)
+	again := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, first))(t)
 	require.Equal(t, webhook.StepAgain, again.Step, "an operator reset the activity before the second attempt")
 	require.Equal(t, 2, f.read(t, d).Run)
 }

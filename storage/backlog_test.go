@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -14,7 +15,7 @@ import (
 
 func TestBacklog_CountsWhatWaits(t *testing.T) {
 	f := newFixture(t)
-	got := must(f.Installation.Backlog(t.Context(), 0))(t)
+	got := must.Get(f.Installation.Backlog(t.Context(), 0))(t)
 	require.Empty(t, got)
 
 	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
@@ -33,9 +34,9 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	must(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
+	must.Get(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
 
-	got = must(f.Installation.Backlog(t.Context(), 0))(t)
+	got = must.Get(f.Installation.Backlog(t.Context(), 0))(t)
 	for i := range got {
 		if got[i].Hold == "float" {
 			require.Greater(t, got[i].Oldest, time.Hour)
@@ -50,7 +51,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 		of(storage.BacklogDeliveryParked, ""), of(storage.BacklogPayout, "float"), of(storage.BacklogPayout, ""),
 		of(storage.BacklogFinding, "cost_differs"),
 	}, got)
-	got = must(f.Installation.Backlog(t.Context(), time.Hour))(t)
+	got = must.Get(f.Installation.Backlog(t.Context(), time.Hour))(t)
 	require.NotContains(t, got, of(storage.BacklogSessionOverdue, ""), "the margin counts")
 }
 

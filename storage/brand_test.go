@@ -17,6 +17,7 @@ import (
 
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -49,7 +50,7 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	f := newFixture(t)
 	brand := func() people.Brand {
-		b := must(f.People.Brand(t.Context(), f.merchant.ID))(t)
+		b := must.Get(f.People.Brand(t.Context(), f.merchant.ID))(t)
 		return b
 	}
 	stored := func() people.Contact { return brand().Contact }
@@ -142,7 +143,7 @@ func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
 	upload = append(append(append([]byte(nil), upload[:at]...), textChunk(secret)...), upload[at:]...)
 	_, err := png.Decode(bytes.NewReader(upload))
 	require.NoError(t, err, "the upload is a PNG")
-	got := must(people.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...))))(t)
+	got := must.Get(people.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...))))(t)
 	require.NotContains(t, string(got), "GPS")
 	require.NotContains(t, string(got), "php")
 }

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -37,7 +38,7 @@ func TestAllowAddress_RefillsInTime(t *testing.T) {
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func() storage.Allowance {
-		return must(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: 3}))(t)
+		return must.Get(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: 3}))(t)
 	}
 	for range 20 {
 		take()
@@ -61,7 +62,7 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
-		a := must(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst}))(t)
+		a := must.Get(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst}))(t)
 		return a
 	}
 	require.Equal(t, 99, take(100).Remaining)
@@ -92,7 +93,7 @@ func TestAuthenticate_ParallelRequestsNeverGetMoreThanTheBurst(t *testing.T) {
 	}
 	require.NoError(t, callers.Wait())
 	require.EqualValues(t, 60, allowed.Load())
-	keys := must(f.Merchants.APIKeys(t.Context(), f.merchant.ID))(t)
+	keys := must.Get(f.Merchants.APIKeys(t.Context(), f.merchant.ID))(t)
 	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
 
@@ -106,13 +107,13 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 		require.NoError(t, err)
 	}
 	for i := range 5 {
-		must(f.Requests.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate))(t)
+		must.Get(f.Requests.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate))(t)
 	}
-	must(f.Requests.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10}))(t)
+	must.Get(f.Requests.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10}))(t)
 	left := func(keyAge time.Duration) any {
 		var after storage.Bucket
 		for range 10 { // pages of two
-			after = must(f.Installation.DeleteOldBuckets(t.Context(), keyAge, after, 2))(t)
+			after = must.Get(f.Installation.DeleteOldBuckets(t.Context(), keyAge, after, 2))(t)
 			if after.Owner == "" {
 				return f.query(t, `SELECT count(*) FROM token_bucket`)
 			}
@@ -136,7 +137,7 @@ func TestBuckets_WaitForNoDisk(t *testing.T) {
 	hash := f.key(t)
 	rate := storage.Rate{PerSecond: 1, Burst: 5}
 	for range 2 { // the first call makes the bucket, the second changes it
-		must(f.Requests.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate}))(t)
+		must.Get(f.Requests.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate}))(t)
 		_, _, err := f.Merchants.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
 		require.NoError(t, err)
 	}
@@ -153,12 +154,12 @@ func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
 	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
 	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}
 	for i := range 4 {
-		got := must(f.Requests.Allow(t.Context(), wide, narrow))(t)
+		got := must.Get(f.Requests.Allow(t.Context(), wide, narrow))(t)
 		require.Equal(t, i < 2, got.OK, i)
 		require.Equal(t, i >= 2, got.Wait > 0 && got.Limit == 2 && !got.OK, i)
 	}
-	got := must(f.Requests.Allow(t.Context(), wide))(t)
+	got := must.Get(f.Requests.Allow(t.Context(), wide))(t)
 	require.Equal(t, []any{true, 4}, []any{got.OK, got.Remaining})
 	narrow.Owner = "cs_2"
-	require.True(t, must(f.Requests.Allow(t.Context(), wide, narrow))(t).OK, "another session has its own")
+	require.True(t, must.Get(f.Requests.Allow(t.Context(), wide, narrow))(t).OK, "another session has its own")
 }

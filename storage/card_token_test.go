@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -18,14 +19,14 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	}
 
 	givenUp := session()
-	ok := must(f.Sessions.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError))(t)
+	ok := must.Get(f.Sessions.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError))(t)
 	require.True(t, ok)
 	require.EqualValues(t, 0, tokens(givenUp), "given up before it began")
 
 	expired := session()
 	f.asks(t, expired)
 	f.asks(t, expired)
-	must(f.Sessions.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true}))(t)
+	must.Get(f.Sessions.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true}))(t)
 	require.EqualValues(t, 0, tokens(expired), "its session expired")
 
 	for _, outcome := range []checkout.PaymentOutcome{checkout.OutcomeFailed, checkout.OutcomeSucceeded} {
@@ -33,7 +34,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 		f.asks(t, s)
 		id := f.beginPayment(t, s)
 		f.record(t, s, id, checkout.ChargeResult{Outcome: outcome, Failure: checkout.FailureCardDeclined})
-		must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+		must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 		left := 1 // the other payment of a session that can be paid
 		if outcome == checkout.OutcomeSucceeded {
 			left = 0
@@ -47,7 +48,7 @@ func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
 	f.asks(t, open)
 	f.Exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
 	for _, want := range []int{1, 0} {
-		require.Equal(t, want, must(f.Installation.ForgetCardTokens(t.Context(), 10))(t))
+		require.Equal(t, want, must.Get(f.Installation.ForgetCardTokens(t.Context(), 10))(t))
 	}
 	require.EqualValues(t, 0, tokens(old))
 	require.EqualValues(t, 1, tokens(open))

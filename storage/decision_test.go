@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -94,7 +95,7 @@ func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
 	require.Empty(t, ones, "the first call must be committing: %s", first)
 	twos := run(second)
 	waitOrEnd(twos, 2)
-	must(conn.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`))(t)
+	must.Get(conn.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`))(t)
 	return <-ones, <-twos
 }
 
@@ -451,7 +452,7 @@ func (f fixture) finishes(s checkout.Session, id string) call {
 func (f fixture) payout(t *testing.T) checkout.Ref {
 	t.Helper()
 	s, id := f.charged(t, succeeded)
-	got := must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+	got := must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 	return s.Owner.Ref(got.PayoutID)
 }
 
@@ -644,8 +645,8 @@ var accountDecisions = []decision{
 	{name: "a finding is closed", first: "<nil>", second: "refused: close finding: conflict: the finding is closed",
 		rows: `SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, hold: "(settled)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			must(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
-			open := must(f.Books.OpenFindings(t.Context(), checkout.ModeTest))(t)
+			must.Get(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
+			open := must.Get(f.Books.OpenFindings(t.Context(), checkout.ModeTest))(t)
 			return func(ctx context.Context) (any, error) {
 				return nil, f.Books.CloseFinding(ctx, open[0].ID, "settled", f.note())
 			}, nil
@@ -656,7 +657,7 @@ var accountDecisions = []decision{
 	{name: "a request is claimed whose first answer is too old", first: "true", second: "refused: request with that idempotency key is in progress",
 		rows: `SELECT status FROM idempotent_request`, hold: "()",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			must(f.claims()(t.Context()))(t)
+			must.Get(f.claims()(t.Context()))(t)
 			require.NoError(t, f.Requests.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
 			f.Exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
 			return f.claims(), nil
@@ -689,6 +690,6 @@ func (f fixture) owner(t *testing.T, email string) string {
 	t.Helper()
 	id := checkout.NewID("mem")
 	require.NoError(t, f.invites(t.Context(), id, email, merchant.RoleOwner))
-	must(f.People.AcceptInvitation(t.Context(), []byte(id), "hash", ""))(t)
+	must.Get(f.People.AcceptInvitation(t.Context(), []byte(id), "hash", ""))(t)
 	return id
 }

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -35,7 +36,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		return func(b *testing.B) {
 			p.Limit = 100
 			for b.Loop() {
-				got := must(s.Webhooks.Deliveries(ctx, owner, f, p))(b)
+				got := must.Get(s.Webhooks.Deliveries(ctx, owner, f, p))(b)
 				require.NotEmpty(b, got)
 			}
 		}
@@ -53,7 +54,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, pg.Page{}))
 	b.Run("one with its attempts", func(b *testing.B) {
 		for b.Loop() {
-			must(s.Webhooks.Delivery(ctx, owner.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10))))(b)
+			must.Get(s.Webhooks.Delivery(ctx, owner.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10))))(b)
 		}
 	})
 	b.Run("attempt", func(b *testing.B) {
@@ -61,18 +62,18 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		for b.Loop() {
 			i += 10
 			ref := owner.Ref(fmt.Sprintf("whd_%026d", i%*logSize))
-			out := must(s.Webhooks.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1}))(b)
+			out := must.Get(s.Webhooks.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1}))(b)
 			require.NoError(b, s.Webhooks.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
 		}
 	})
 	b.Run("overdue, none", func(b *testing.B) {
 		for b.Loop() {
-			require.Empty(b, must(s.Installation.Overdue(ctx, 365*24*time.Hour, "", 200))(b))
+			require.Empty(b, must.Get(s.Installation.Overdue(ctx, 365*24*time.Hour, "", 200))(b))
 		}
 	})
 	b.Run("retention, 1000 deliveries", func(b *testing.B) {
 		for b.Loop() {
-			must(s.Installation.DeleteFinished(ctx, 29*24*time.Hour, 1000))(b)
+			must.Get(s.Installation.DeleteFinished(ctx, 29*24*time.Hour, 1000))(b)
 		}
 	})
 	b.Run("retention, 1000 events that were sent", func(b *testing.B) {
@@ -114,10 +115,10 @@ func fillLog(b *testing.B, n int) *storage.Store {
 			`INSERT INTO webhook_attempt (delivery_id, run, number, started_at, duration_ms, status_code, response_body)
 				SELECT 'whd_' || lpad(i::text, 26, '0'), 1, 1, now(), 20, 200, 'ok' FROM generate_series($1::int, $2::int) i WHERE $3 > 0`,
 		} {
-			must(conn.Exec(b.Context(), sql, from, min(from+batch, n)-1, n))(b)
+			must.Get(conn.Exec(b.Context(), sql, from, min(from+batch, n)-1, n))(b)
 		}
 	}
-	must(conn.Exec(b.Context(), "VACUUM ANALYZE event, webhook_delivery, webhook_attempt"))(b)
+	must.Get(conn.Exec(b.Context(), "VACUUM ANALYZE event, webhook_delivery, webhook_attempt"))(b)
 	var size int64
 	require.NoError(b, conn.QueryRow(b.Context(), `SELECT pg_database_size(current_database())`).Scan(&size))
 	b.Logf("%d deliveries: %.1f GB, %d bytes each", n, float64(size)/1e9, size/int64(n))

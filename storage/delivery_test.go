@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -24,17 +25,17 @@ func (f fixture) delivery(t *testing.T) checkout.Ref {
 func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
-	must(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1}))(t)
-	must(f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))(t)
+	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1}))(t)
+	must.Get(f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))(t)
 
-	out := must(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1}))(t)
+	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1}))(t)
 	require.Equal(t, 2, out.Run)
 	require.Equal(t, webhook.DeliveryPending, out.Status)
 
 	_, err := f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err, "a late word of the old run")
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-	got := must(f.Webhooks.AnyDelivery(t.Context(), d.ID))(t)
+	got := must.Get(f.Webhooks.AnyDelivery(t.Context(), d.ID))(t)
 	require.Equal(t, webhook.DeliveryPending, got.Status, "the old run has no say any more")
 }
 
@@ -61,8 +62,8 @@ func TestRecordSandboxTransfer_TheFirstStays(t *testing.T) {
 			require.Equal(t, c.signed, signed, name)
 			require.Equal(t, c.failure, failure, name)
 		}
-		got := must(f.Sessions.Session(t.Context(), s.Ref))(t)
-		require.Contains(t, string(must(json.Marshal(got.Payout))(t)), `"failure":null`, "it is not decided yet")
+		got := must.Get(f.Sessions.Session(t.Context(), s.Ref))(t)
+		require.Contains(t, string(must.Get(json.Marshal(got.Payout))(t)), `"failure":null`, "it is not decided yet")
 	}
 	_, _, err := f.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -72,6 +73,6 @@ func TestChangeEndpoint_NotesWhen(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))
-	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}}))(t)
+	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}}))(t)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at > created_at`))
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -19,11 +20,11 @@ var failureRules = storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 *
 // judge does what Reconcile does.
 func (f fixture) judge(t *testing.T, e webhook.Endpoint) webhook.Endpoint {
 	t.Helper()
-	due := must(f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10))(t)
+	due := must.Get(f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10))(t)
 	for _, ref := range due {
 		require.NoError(t, f.Webhooks.JudgeEndpoint(t.Context(), ref, failureRules))
 	}
-	e = must(f.Webhooks.Endpoint(t.Context(), e.Ref))(t)
+	e = must.Get(f.Webhooks.Endpoint(t.Context(), e.Ref))(t)
 	return e
 }
 
@@ -85,9 +86,9 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	require.Equal(t, webhook.EndpointEnabled, got.Status)
 	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointFailing))
 	require.Equal(t, "test/webhooks/"+e.ID, f.query(t, `SELECT page FROM mail WHERE kind = $1`, merchant.MailEndpointFailing))
-	sum := must(f.Sessions.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour)))(t)
+	sum := must.Get(f.Sessions.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour)))(t)
 	require.Len(t, sum.Failing, 1, "none of its deliveries is of the last day")
-	other := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
+	other := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
 	require.Empty(t, other.Failing)
 
 	f.event(t, e, "")
@@ -111,7 +112,7 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	require.Equal(t, webhook.EndpointDisabled, held.Status)
 	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointHeld))
 	require.Equal(t, "the service webhook.held", f.query(t, `SELECT actor || ' ' || action FROM audit_entry WHERE subject = $1`, e.ID))
-	signer := must(f.Webhooks.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own"))(t)
+	signer := must.Get(f.Webhooks.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own"))(t)
 	require.Equal(t, e.ID, signer, "it goes on signing for a session's own address")
 
 	_, waits := f.publishTest(t, e, webhook.PayoutSent)
@@ -120,7 +121,7 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	require.NotNil(t, f.judge(t, e).FailingSince, "what was under way at the hold does not end it")
 
 	require.Nil(t, f.setStatus(t, e, webhook.EndpointEnabled).FailingSince)
-	require.Equal(t, []checkout.Ref{waits}, must(f.Webhooks.ParkedDeliveries(t.Context(), "", 10))(t))
+	require.Equal(t, []checkout.Ref{waits}, must.Get(f.Webhooks.ParkedDeliveries(t.Context(), "", 10))(t))
 	f.event(t, e, webhook.ErrorHTTP)
 	require.Equal(t, webhook.EndpointEnabled, f.judge(t, e).Status, "it has three days again")
 }
@@ -137,7 +138,7 @@ func TestJudgeEndpoint_HoldsNothingThatArrivesAtLast(t *testing.T) {
 
 	f.failsLater(t, e, 72)
 	f.event(t, e, webhook.ErrorTimeout)
-	due := must(f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10))(t)
+	due := must.Get(f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10))(t)
 	require.Len(t, due, 1)
 	f.event(t, e, "") // between the list and the decision
 	require.NoError(t, f.Webhooks.JudgeEndpoint(t.Context(), due[0], failureRules))
@@ -154,9 +155,9 @@ func TestJudgeEndpoint_KnowsOnlyTheRegistrationsOwnAddress(t *testing.T) {
 	f.failsLater(t, e, 80)
 	f.event(t, e, webhook.ErrorHTTP)
 	url := "https://ORDERS.example:443/a?"
-	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url}))(t)
+	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url}))(t)
 	require.NotNil(t, f.judge(t, e).FailingSince, "another spelling of the same address")
 	url = "https://orders.example/b"
-	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url}))(t)
+	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &url}))(t)
 	require.Nil(t, f.judge(t, e).FailingSince, "another server")
 }

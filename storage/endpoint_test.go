@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -17,7 +18,7 @@ import (
 func TestCreateEndpoint_StarReachesTypesToCome(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.AllEvents)
-	require.Equal(t, []webhook.EventType{"*"}, must(f.Webhooks.Endpoint(t.Context(), e.Ref))(t).Events)
+	require.Equal(t, []webhook.EventType{"*"}, must.Get(f.Webhooks.Endpoint(t.Context(), e.Ref))(t).Events)
 	require.EqualValues(t, 1, f.query(t, `SELECT cardinality(events) FROM webhook_endpoint`))
 
 	f.failedPayout(t)
@@ -37,7 +38,7 @@ func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 	own := f.sessionURLDelivery(t, e)
 
 	address := "https://shop.example/b"
-	must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &address}))(t)
+	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &address}))(t)
 	require.Equal(t, address, f.read(t, ref).URL)
 	require.Equal(t, address, f.begin(t, ref, "run-a", 2).URL)
 	require.Equal(t, "https://shop.example/a", f.read(t, ended).URL, "what was delivered was delivered there")
@@ -62,13 +63,13 @@ func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 	}
 	change := func(c storage.EndpointChange) {
 		t.Helper()
-		must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, c))(t)
+		must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, c))(t)
 	}
 
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, [2]int{20, 500}, limits(ref, 1), "the first attempt")
 	require.Equal(t, [2]int{20, 500}, limits(ref, 2), "a retry")
-	report := must(f.Webhooks.ReportAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1}))(t)
+	report := must.Get(f.Webhooks.ReportAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1}))(t)
 	require.Equal(t, [2]int{20, 500}, [2]int{report.MaxInFlight, report.RateLimit}, "a report")
 	change(storage.EndpointChange{MaxInFlight: new(1000), URL: new("https://shop.example/b")})
 	require.Equal(t, [2]int{1000, 500}, limits(ref, 3), "a change holds from the next attempt on, and changes nothing else")
@@ -127,7 +128,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 	f.Exec(t, `UPDATE event SET mode = 'live'`)
 	_, _, err := f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: event.SubjectID, Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
 	require.False(t, err == nil || errors.Is(err, checkout.ErrNotFound), "the registration exists: %v", err)
-	got := must(f.Webhooks.Endpoints(t.Context(), e.Owner, "", pg.Page{Limit: 10}))(t)
+	got := must.Get(f.Webhooks.Endpoints(t.Context(), e.Owner, "", pg.Page{Limit: 10}))(t)
 	require.Len(t, got, 1)
 	require.Equal(t, e.ID, got[0].ID)
 }
@@ -142,23 +143,23 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	}
 	require.Equal(t, [][]byte{first}, digests())
 
-	rotated := must(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 24*time.Hour))(t)
+	rotated := must.Get(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 24*time.Hour))(t)
 	second := webhook.SecretDigest(rotated.Secret)
 	require.NotEqual(t, first, second)
 	require.InDelta(t, 24, time.Until(*rotated.RotatingUntil).Hours(), 0.1)
 	require.Equal(t, [][]byte{second, first}, digests())
 
-	again := must(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour))(t)
+	again := must.Get(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour))(t)
 	third := webhook.SecretDigest(again.Secret)
 	require.Equal(t, [][]byte{third, second}, digests(), "the one before the previous stops at once")
 
 	f.Exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - interval '1 second'`)
 	require.Equal(t, [][]byte{third}, digests())
-	read := must(f.Webhooks.Endpoint(t.Context(), e.Ref))(t)
+	read := must.Get(f.Webhooks.Endpoint(t.Context(), e.Ref))(t)
 	require.Nil(t, read.RotatingUntil)
 	require.Empty(t, read.Secret)
 
-	now := must(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 0))(t)
+	now := must.Get(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 0))(t)
 	require.Nil(t, now.RotatingUntil)
 	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
 }
@@ -166,10 +167,10 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 func TestWebhookKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	must(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour))(t)
+	must.Get(f.Webhooks.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour))(t)
 	for age, known := range map[string]bool{"-1 hour": true, "6 days": true, "8 days": false} {
 		f.Exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
-		keys := must(f.Webhooks.WebhookKeys(t.Context(), e.Owner, ""))(t)
+		keys := must.Get(f.Webhooks.WebhookKeys(t.Context(), e.Owner, ""))(t)
 		require.Len(t, keys, 1)
 		require.Equal(t, known, keys[0].Previous != nil, age)
 		require.NotNil(t, keys[0].Current)
@@ -187,10 +188,10 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	s := f.create(t, n)
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	paid, _ := f.query(t, `SELECT id FROM event WHERE session_id = $1`, s.ID).(string)
-	rotated := must(f.Webhooks.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0))(t)
+	rotated := must.Get(f.Webhooks.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0))(t)
 
 	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.WebhookKeys {
-		got := must(f.Webhooks.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID))(t)
+		got := must.Get(f.Webhooks.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID))(t)
 		return got
 	}
 	got := keys(a.MerchantID, a.Mode, "")
@@ -221,27 +222,27 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	_, d := f.publishTest(t, e, webhook.PayoutSent)
 	health := func() storage.EndpointHealth {
 		t.Helper()
-		all := must(f.Webhooks.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour))(t)
+		all := must.Get(f.Webhooks.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour))(t)
 		return all[e.ID]
 	}
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
 	last := func() webhook.Attempt {
 		t.Helper()
-		all := must(f.Webhooks.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID}))(t)
+		all := must.Get(f.Webhooks.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID}))(t)
 		return all[d.ID]
 	}
 	require.Zero(t, last().Number)
-	must(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1}))(t)
+	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1}))(t)
 	require.False(t, last().Finished)
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	require.Equal(t, 500, last().StatusCode)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1, Retrying: 1}, health())
-	require.Equal(t, 1, must(f.Webhooks.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID))(t))
+	require.Equal(t, 1, must.Get(f.Webhooks.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID))(t))
 
 	f.end(t, d, webhook.DeliveryFailed)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())
 	for _, other := range f.strangers() {
-		require.Empty(t, must(f.Webhooks.EndpointHealth(t.Context(), other, time.Hour))(t))
-		require.Empty(t, must(f.Webhooks.LastAttempts(t.Context(), other, []string{d.ID}))(t))
+		require.Empty(t, must.Get(f.Webhooks.EndpointHealth(t.Context(), other, time.Hour))(t))
+		require.Empty(t, must.Get(f.Webhooks.LastAttempts(t.Context(), other, []string{d.ID}))(t))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -71,7 +72,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	})
 	require.NoError(t, err)
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled := must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+	settled := must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 	f.Exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
 	request := storage.IdempotentRequest{Owner: s.Owner, Route: "POST /v1/checkout", Key: s.ID}
 	_, _, err = f.Requests.ClaimRequest(t.Context(), request, []byte("body"))
@@ -79,7 +80,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	require.NoError(t, f.Requests.LogRequests(t.Context(), []merchant.APIRequest{{
 		Ref: s.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), SessionID: s.ID, CreatedAt: s.CreatedAt,
 	}}))
-	body := must(json.Marshal(map[string]any{"id": s.ID, "amount": 10.5, "customer_email": email}))(t)
+	body := must.Get(json.Marshal(map[string]any{"id": s.ID, "amount": 10.5, "customer_email": email}))(t)
 	require.NoError(t, f.Requests.KeepAnswer(t.Context(), request, storage.KeptAnswer{Status: 201, Location: "/v1/checkout/" + s.ID, Body: body}))
 	return s
 }
@@ -145,7 +146,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	require.Equal(t, first.Open, again.Open)
 
 	f.deliver(t, waiting)
-	must(f.Sessions.ExpireSession(t.Context(), open.Ref, storage.Expiry{At: open.ExpiresAt, Early: true}))(t)
+	must.Get(f.Sessions.ExpireSession(t.Context(), open.Ref, storage.Expiry{At: open.ExpiresAt, Early: true}))(t)
 	require.Len(t, erase(true).Sessions, 2)
 	require.Empty(t, f.tablesWith(t, canary))
 	require.Empty(t, f.tablesWith(t, "5551234"), "metadata")
@@ -154,7 +155,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 
 	// The books, the order id, the log of requests and the neighbour are as before.
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM api_request WHERE session_id = $1`, done.ID))
-	got := must(f.Sessions.Session(t.Context(), done.Ref))(t)
+	got := must.Get(f.Sessions.Session(t.Context(), done.Ref))(t)
 	require.EqualValues(t, 1050, got.Amount)
 	require.JSONEq(t, `{"order_id": "order-77"}`, string(got.Metadata))
 	require.Equal(t, "visa", f.query(t, `SELECT payment_method->>'brand' FROM transaction WHERE session_id = $1`, done.ID))
@@ -166,7 +167,7 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 		storage.IdempotentRequest{Owner: done.Owner, Route: "POST /v1/checkout", Key: done.ID}, []byte("body"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id": "`+done.ID+`", "amount": 10.5, "customer_email": null}`, string(answer.Body))
-	require.Equal(t, &neighbour, must(f.Sessions.Session(t.Context(), kept.Ref))(t).CustomerEmail)
+	require.Equal(t, &neighbour, must.Get(f.Sessions.Session(t.Context(), kept.Ref))(t).CustomerEmail)
 	require.NotEmpty(t, f.tablesWith(t, neighbour))
 }
 
@@ -201,7 +202,7 @@ func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
 		n := f.newSession()
 		n.Metadata = json.RawMessage(metadata)
 		s := f.create(t, n)
-		must(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
+		must.Get(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
 		if strings.Contains(strings.ToLower(metadata), "canary") {
 			want = append(want, s.ID)
 		}

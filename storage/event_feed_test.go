@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -26,7 +27,7 @@ const feedPatience = 30 * time.Second
 // feed returns the ids behind after.
 func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
 	t.Helper()
-	got := must(f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit))(t)
+	got := must.Get(f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit))(t)
 	for _, e := range got {
 		ids = append(ids, e.ID)
 	}
@@ -128,8 +129,8 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	conn := f.Connect(t)
-	tx := must(conn.Begin(t.Context()))(t)
-	must(tx.Exec(t.Context(), `SELECT pg_current_xact_id()`))(t)
+	tx := must.Get(conn.Begin(t.Context()))(t)
+	must.Get(tx.Exec(t.Context(), `SELECT pg_current_xact_id()`))(t)
 
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Empty(t, f.feed(t, "", 100), "the open transaction may still store an event that comes before")
@@ -147,7 +148,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	require.Empty(t, f.feed(t, event.ID, 100))
 
 	for _, owner := range f.strangers() {
-		require.Empty(t, must(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t))
+		require.Empty(t, must.Get(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t))
 		_, err = f.Webhooks.EventFeed(t.Context(), owner, late, 100)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
@@ -185,8 +186,8 @@ func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
 	f := newFixture(t)
 	conn := f.Connect(t)
-	tx := must(conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))(t)
-	must(tx.Exec(t.Context(), `SELECT FROM event`))(t)
+	tx := must.Get(conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))(t)
+	must.Get(tx.Exec(t.Context(), `SELECT FROM event`))(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, []string{event.ID}, f.feedOf(t, 1))

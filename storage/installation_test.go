@@ -8,6 +8,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -17,7 +18,7 @@ func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltes
 	t.Cleanup(func() { checkout.SetCell(checkout.FirstCell) })
 	url := pgtemp.ForTest(t, storage.Migrate)
 	open := func() *storage.Keyless {
-		accounts := must(storage.OpenKeyless(t.Context(), storage.Options{URL: url}))(t)
+		accounts := must.Get(storage.OpenKeyless(t.Context(), storage.Options{URL: url}))(t)
 		t.Cleanup(accounts.Close)
 		return accounts
 	}

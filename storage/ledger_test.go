@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -28,15 +29,15 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "a declined card moves none")
 	id, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+	must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM ledger_entry WHERE subject = $1 AND kind = 'charge'`, id))
-	got := must(f.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
+	got := must.Get(f.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
 	require.Equal(t, []storage.LedgerBalance{
 		{Account: "acquirer:receivable", Asset: "EUR", Amount: "1050"},
 		{Account: "merchant:payable", Asset: "EUR", Amount: "-1039"},
 		{Account: "revenue:fee", Asset: "EUR", Amount: "-11"},
 	}, got)
-	require.Empty(t, must(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t))
+	require.Empty(t, must.Get(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t))
 }
 
 // TestLedger_BooksTestModeOnTestNetworks: a charge of test mode is booked when a real network takes part
@@ -55,7 +56,7 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
 
 		payout := s.Owner.Ref(got.PayoutID)
-		sending := must(f.Payouts.PayoutToSend(t.Context(), payout))(t)
+		sending := must.Get(f.Payouts.PayoutToSend(t.Context(), payout))(t)
 		require.Equal(t, networks.ChainRef, sending.Chain)
 		_, err := f.Payouts.FinishPayout(t.Context(), payout, 0, "")
 		if sending.Chain == checkout.ChainSandbox {
@@ -78,7 +79,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	}
 	pays(checkout.AcquirerSandbox)
 	known := pays(checkout.AcquirerStripe)
-	missing := must(f.Books.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil))(t)
+	missing := must.Get(f.Books.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil))(t)
 	require.Equal(t, []storage.UnchargedTransaction{{ID: known, Reference: "pi_of_stripe"}}, missing)
 }
 
@@ -125,7 +126,7 @@ func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {
 		_, err := conn.Exec(t.Context(), post, name, c[0], c[1], c[2])
 		require.ErrorContains(t, err, "is not balanced", name)
 	}
-	must(conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR"))(t)
+	must.Get(conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR"))(t)
 	_, err := conn.Exec(t.Context(), post, "balanced", "5", "-5", "EUR")
 	require.ErrorContains(t, err, "ledger_entry_subject_key", "the same thing twice")
 

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -53,9 +54,9 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 func afterLock[T any](t *testing.T, f fixture, hold, then string, call func() (T, error)) T {
 	t.Helper()
 	conn := f.Connect(t)
-	must(conn.Exec(t.Context(), `BEGIN; `+hold))(t)
+	must.Get(conn.Exec(t.Context(), `BEGIN; `+hold))(t)
 	done := make(chan func(testing.TB) T, 1)
-	go func() { done <- must(call()) }()
+	go func() { done <- must.Get(call()) }()
 	waiter := f.Connect(t)
 	require.Eventually(t, func() bool {
 		var waits bool
@@ -63,7 +64,7 @@ func afterLock[T any](t *testing.T, f fixture, hold, then string, call func() (T
 			SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
 		return err == nil && waits
 	}, 20*time.Second, 5*time.Millisecond)
-	must(conn.Exec(t.Context(), then+`; COMMIT`))(t)
+	must.Get(conn.Exec(t.Context(), then+`; COMMIT`))(t)
 	return (<-done)(t)
 }
 
@@ -104,7 +105,7 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 
 			// One that read the member before, and one that has shown the factor.
 			require.ErrorIs(t, f.People.SignIn(t.Context(), m, "hash", other), checkout.ErrNotFound)
-			now := must(f.People.Member(t.Context(), m.MerchantID, m.ID))(t)
+			now := must.Get(f.People.Member(t.Context(), m.MerchantID, m.ID))(t)
 			require.NoError(t, f.People.SignIn(t.Context(), now, "hash", other))
 		})
 	}
@@ -115,9 +116,9 @@ func TestMembersByEmail_WhoJoinedComesInThatOrder(t *testing.T) {
 	f := newFixture(t)
 	joins := func(shop, email string, accepts bool) {
 		m := merchant.Member{ID: "usr_" + shop, MerchantID: shop, Email: email, Role: merchant.RoleOwner}
-		token := must(f.People.Invite(t.Context(), m, "operator"))(t)
+		token := must.Get(f.People.Invite(t.Context(), m, "operator"))(t)
 		if accepts {
-			must(f.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1"))(t)
+			must.Get(f.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "password at "+shop, "192.0.2.1"))(t)
 		}
 	}
 	for _, id := range []string{"mer_squatter", "mer_second"} {
@@ -141,11 +142,11 @@ func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 		token, err := f.People.Invite(t.Context(), merchant.Member{ID: checkout.NewID("usr"), MerchantID: f.merchant.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}, "operator")
 		return merchant.HashToken(token), err
 	}
-	first := must(invite())(t)
-	second := must(invite())(t)
+	first := must.Get(invite())(t)
+	second := must.Get(invite())(t)
 	_, err := f.People.AcceptInvitation(t.Context(), first, "hash", "")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	must(f.People.AcceptInvitation(t.Context(), second, "hash", ""))(t)
+	must.Get(f.People.AcceptInvitation(t.Context(), second, "hash", ""))(t)
 	_, err = invite()
 	require.ErrorIs(t, err, merchant.ErrEmailInUse, "a person who has joined is no invitation")
 }
@@ -161,7 +162,7 @@ func TestInviteMember_WhoIsBoundedAndWhoCounts(t *testing.T) {
 	f.Exec(t, `UPDATE member SET invitation_hash = sha256(id::bytea), invitation_expires_at = now() - interval '1 second'`)
 	require.ErrorIs(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), merchant.ErrTooManyInvitations)
 	require.NoError(t, f.People.InviteMember(t.Context(), f.person("n7@shop.example"), f.note()), "it takes the place of an expired one")
-	must(f.People.Invite(t.Context(), f.person("two@shop.example"), "operator"))(t)
+	must.Get(f.People.Invite(t.Context(), f.person("two@shop.example"), "operator"))(t)
 	f.Exec(t, `UPDATE member SET password_hash = 'hash', joined_at = now(), invitation_hash = NULL, invitation_expires_at = NULL
 		WHERE email LIKE 'n1%'`)
 	require.NoError(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), "who has joined is not invited")
@@ -197,7 +198,7 @@ func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrNotFound, "the former link ends")
 
 	require.NoError(t, f.People.KeepInvitation(t.Context(), m.ID, hash))
-	must(f.People.AcceptInvitation(t.Context(), hash, "hash", ""))(t)
+	must.Get(f.People.AcceptInvitation(t.Context(), hash, "hash", ""))(t)
 	require.ErrorIs(t, f.People.RenewInvitation(t.Context(), m, f.note()), checkout.ErrNotFound, "who has joined")
 	require.ErrorIs(t, f.People.RenewInvitation(t.Context(), f.person("x@shop.example"), f.note()), checkout.ErrNotFound)
 }

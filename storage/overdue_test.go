@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -27,16 +28,16 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	f.begin(t, parked, "run-a", 1)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
 	f.end(t, ended, webhook.DeliveryFailed)
-	replay := must(f.Webhooks.CreateReplay(t.Context(), newReplay(e)))(t)
+	replay := must.Get(f.Webhooks.CreateReplay(t.Context(), newReplay(e)))(t)
 	over := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
-	over = must(f.Webhooks.CreateReplay(t.Context(), over))(t)
+	over = must.Get(f.Webhooks.CreateReplay(t.Context(), over))(t)
 	over.Status = webhook.ReplayCompleted
 	require.NoError(t, f.Webhooks.RecordReplay(t.Context(), over))
 
 	overdue := func(margin time.Duration) (ids []string) {
 		after := ""
 		for {
-			got := must(f.Installation.Overdue(t.Context(), margin, after, 2))(t)
+			got := must.Get(f.Installation.Overdue(t.Context(), margin, after, 2))(t)
 			if len(got) == 0 {
 				return ids
 			}
@@ -56,7 +57,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.Equal(t, []string{pending.ID}, overdue(50*time.Second))
 
 	all := []string{pending.ID, paid.ID, settled.PayoutID, delivery.ID, later.ID, parked.ID, ended.ID, replay.ID, over.ID, "reconcile-2026", ""}
-	rows := must(f.Installation.Unfinished(t.Context(), all))(t)
+	rows := must.Get(f.Installation.Unfinished(t.Context(), all))(t)
 	found := map[string]storage.Overdue{}
 	for _, o := range rows {
 		require.Equal(t, f.merchant.ID, o.MerchantID)
@@ -93,7 +94,7 @@ func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
 		last storage.SessionCursor
 	)
 	for {
-		page := must(f.Installation.PendingSessions(t.Context(), last, 2))(t)
+		page := must.Get(f.Installation.PendingSessions(t.Context(), last, 2))(t)
 		for _, s := range page {
 			got = append(got, s.ID)
 			last = storage.SessionCursor{ExpiresAt: s.ExpiresAt, ID: s.ID}
@@ -103,7 +104,7 @@ func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got)
-	some := must(f.Installation.SomePendingSessions(t.Context(), 3))(t)
+	some := must.Get(f.Installation.SomePendingSessions(t.Context(), 3))(t)
 	require.Len(t, some, 3)
 	require.NotContains(t, []string{some[0].ID, some[1].ID, some[2].ID}, paid.ID)
 }
@@ -120,7 +121,7 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	}
 	slices.SortFunc(refs, func(a, b checkout.Ref) int { return strings.Compare(a.ID, b.ID) })
 	parked := func(after string) []checkout.Ref {
-		got := must(f.Webhooks.ParkedDeliveries(t.Context(), after, 10))(t)
+		got := must.Get(f.Webhooks.ParkedDeliveries(t.Context(), after, 10))(t)
 		return got
 	}
 	require.Empty(t, parked(""), "all are on hold")
@@ -137,7 +138,7 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	require.Equal(t, []checkout.Ref{refs[2]}, parked(""), "the other goes on")
 	require.NoError(t, f.Webhooks.UnparkDelivery(t.Context(), refs[2]))
 	require.Empty(t, parked(""))
-	overdue := must(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
+	overdue := must.Get(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
 	require.Len(t, overdue, 1, "its run is gone, so it is overdue")
 	require.Equal(t, refs[2].ID, overdue[0].ID)
 	f.end(t, refs[1], webhook.DeliveryCanceled)
@@ -158,7 +159,7 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 	f.end(t, failed, webhook.DeliveryFailed)
 	f.sessionURLDelivery(t, gone)
 	orphaned := func(after string) (ids []string) {
-		got := must(f.Webhooks.OrphanedDeliveries(t.Context(), after, 10))(t)
+		got := must.Get(f.Webhooks.OrphanedDeliveries(t.Context(), after, 10))(t)
 		for _, ref := range got {
 			ids = append(ids, ref.ID)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
@@ -16,15 +17,15 @@ import (
 func (f fixture) failedPayout(t *testing.T) checkout.Ref {
 	t.Helper()
 	p := f.payout(t)
-	must(f.Payouts.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress))(t)
+	must.Get(f.Payouts.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress))(t)
 	return p
 }
 
 func TestRetryPayout_BeginsTheNextGeneration(t *testing.T) {
 	f := newFixture(t)
 	ref := f.failedPayout(t)
-	must(f.Payouts.RetryPayout(t.Context(), ref))(t)
-	sending := must(f.Payouts.PayoutToSend(t.Context(), ref))(t)
+	must.Get(f.Payouts.RetryPayout(t.Context(), ref))(t)
+	sending := must.Get(f.Payouts.PayoutToSend(t.Context(), ref))(t)
 	p := sending.Payout
 	require.Nil(t, sending.Recorded)
 	require.Equal(t, []any{checkout.PayoutPending, 2, checkout.PayoutFailure("")}, []any{p.Status, p.Generation, p.Failure})
@@ -32,7 +33,7 @@ func TestRetryPayout_BeginsTheNextGeneration(t *testing.T) {
 	require.Equal(t, checkout.PayoutInvalidAddress, p.Retried[0].Failure)
 	require.False(t, p.Retried[0].RetriedAt.Before(p.Retried[0].FailedAt))
 
-	require.Equal(t, p, must(f.Payouts.AnyPayout(t.Context(), ref.ID))(t))
+	require.Equal(t, p, must.Get(f.Payouts.AnyPayout(t.Context(), ref.ID))(t))
 	_, err := f.Payouts.AnyPayout(t.Context(), "po_none")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
@@ -42,9 +43,9 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
 	ref := f.payout(t)
-	first := must(f.Payouts.Payout(t.Context(), ref))(t)
-	decided := must(f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError))(t)
-	must(f.Payouts.RetryPayout(t.Context(), ref))(t)
+	first := must.Get(f.Payouts.Payout(t.Context(), ref))(t)
+	decided := must.Get(f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError))(t)
+	must.Get(f.Payouts.RetryPayout(t.Context(), ref))(t)
 
 	_, _, err := f.Sandbox.RecordSandboxTransfer(t.Context(), first, treasury.SandboxTransfer{Signed: []byte("to the former address"), TxHash: "0x1"})
 	require.ErrorIs(t, err, checkout.ErrConflict)
@@ -52,13 +53,13 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrConflict)
 	_, err = f.Payouts.HoldPayout(t.Context(), first, checkout.HoldFloat, 0)
 	require.ErrorIs(t, err, checkout.ErrConflict)
-	again := must(f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError))(t)
+	again := must.Get(f.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError))(t)
 	require.Equal(t, decided, again, "its own event and deliveries")
-	now := must(f.Payouts.PayoutToSend(t.Context(), ref))(t)
+	now := must.Get(f.Payouts.PayoutToSend(t.Context(), ref))(t)
 	require.Nil(t, now.Recorded)
 	require.Equal(t, []any{checkout.PayoutPending, checkout.PayoutFailure("")}, []any{now.Status, now.Failure})
 
-	sent := must(f.Payouts.FinishPayout(t.Context(), ref, 2, ""))(t)
+	sent := must.Get(f.Payouts.FinishPayout(t.Context(), ref, 2, ""))(t)
 	require.Equal(t, webhook.PayoutSent, sent.EventType)
 	require.NotEmpty(t, sent.Deliveries)
 	require.NotEqual(t, decided.Deliveries, sent.Deliveries)
@@ -73,13 +74,13 @@ func TestRetryPayout_IsOverdueWithoutARun(t *testing.T) {
 	f := newFixture(t)
 	ref := f.failedPayout(t)
 	overdue := func() (ids []string) {
-		rows := must(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
+		rows := must.Get(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
 		}
 		return ids
 	}
 	require.NotContains(t, overdue(), ref.ID)
-	must(f.Payouts.RetryPayout(t.Context(), ref))(t)
+	must.Get(f.Payouts.RetryPayout(t.Context(), ref))(t)
 	require.Contains(t, overdue(), ref.ID)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -131,7 +132,7 @@ func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
 	require.NoError(t, f.Pictures.FinishPicture(t.Context(), test.Owner.Ref(p.ID), storage.PictureFile{Failure: "late"}), "changes nothing")
 	require.Equal(t, []checkout.Picture{{ID: p.ID, URL: url, Width: 20, Height: 10}}, shown(test))
 	require.Empty(t, shown(live))
-	require.Equal(t, beans, must(f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID))(t))
+	require.Equal(t, beans, must.Get(f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID))(t))
 	for _, other := range []checkout.Session{live, f.create(t, showing(f.newSession(), "https://shop.example/b.png")), f.create(t, f.newSession())} {
 		_, err := f.Sessions.CustomerPicture(t.Context(), other.ID, p.ID)
 		require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -142,10 +143,10 @@ func TestOverdue_HasPicturesWhoseFetchIsLate(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, showing(f.newSession(), "https://shop.example/a.png", "https://shop.example/b.png"))
 	f.fetched(t, s.Owner, s.Pictures[0], beans)
-	late := must(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
+	late := must.Get(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
 	require.Empty(t, late)
 	f.Exec(t, `UPDATE picture SET created_at = created_at - interval '6 minutes'`)
-	late = must(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
+	late = must.Get(f.Installation.Overdue(t.Context(), 0, "", 10))(t)
 	require.Len(t, late, 1)
 	require.Equal(t, s.Owner.Ref(s.Pictures[1].ID), late[0].Ref)
 }
@@ -157,7 +158,7 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 	f.Exec(t, `UPDATE picture SET last_used_at = last_used_at - interval '31 days'`)
 	require.Empty(t, f.create(t, showing(f.newSession(), used)).Pictures)
 	for _, want := range []int{1, 0} {
-		n := must(f.Installation.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10))(t)
+		n := must.Get(f.Installation.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10))(t)
 		require.Equal(t, want, n)
 	}
 	require.Equal(t, used, f.query(t, `SELECT url FROM picture`))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -24,14 +25,14 @@ func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 	f := newFixture(t)
 	f.Store = f.Open(t, 1)
 	f.paysAndDelivers(t)
-	conn := must(f.Pool().Acquire(t.Context()))(t)
+	conn := must.Get(f.Pool().Acquire(t.Context()))(t)
 	defer conn.Release()
 
 	for _, rows := range []string{"a few", "thousands of"} {
 		if rows == "thousands of" {
 			f.multiply(t)
 		}
-		must(conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan; DISCARD PLANS`))(t)
+		must.Get(conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan; DISCARD PLANS`))(t)
 		read, err := conn.Query(t.Context(), `SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements
 			WHERE statement !~ 'pg_prepared_statements|^(BEGIN|COMMIT)|pg_settings|goose|master_key|installation'`)
 		require.NoError(t, err)
@@ -39,14 +40,14 @@ func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 			Name, SQL  string
 			Parameters int
 		}
-		all := must(pgx.CollectRows(read, pgx.RowToStructByPos[statement]))(t)
+		all := must.Get(pgx.CollectRows(read, pgx.RowToStructByPos[statement]))(t)
 		require.Greater(t, len(all), 15)
 		for _, s := range all {
 			null := strings.Join(slices.Repeat([]string{"NULL"}, s.Parameters), ", ")
 			if null != "" {
 				null = "(" + null + ")"
 			}
-			read := must(conn.Query(t.Context(), `EXPLAIN EXECUTE "`+s.Name+`"`+null, pgx.QueryExecModeSimpleProtocol))(t)
+			read := must.Get(conn.Query(t.Context(), `EXPLAIN EXECUTE "`+s.Name+`"`+null, pgx.QueryExecModeSimpleProtocol))(t)
 			plan, err := pgx.CollectRows(read, pgx.RowTo[string])
 			require.NoError(t, err, s.SQL)
 			require.NotContains(t, strings.Join(plan, "\n"), "Seq Scan", "with %s rows: %s", rows, s.SQL)
@@ -59,9 +60,9 @@ func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 func (f fixture) plan(t *testing.T, settings, query string, args ...any) string {
 	t.Helper()
 	conn := f.Connect(t)
-	must(conn.Exec(t.Context(), settings))(t)
-	rows := must(conn.Query(t.Context(), "EXPLAIN "+query, args...))(t)
-	lines := must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
+	must.Get(conn.Exec(t.Context(), settings))(t)
+	rows := must.Get(conn.Query(t.Context(), "EXPLAIN "+query, args...))(t)
+	lines := must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	return strings.Join(lines, "\n")
 }
 
@@ -91,7 +92,7 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	_, _, err := f.Merchants.Authenticate(ctx, []byte("unknown"), storage.RequestWrite, storage.Rates{})
 	require.ErrorIs(t, err, checkout.ErrAPIKey)
 	bucket := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 1, Burst: 9}}
-	must(f.Requests.Allow(ctx, bucket))(t)
+	must.Get(f.Requests.Allow(ctx, bucket))(t)
 	require.NoError(t, f.Requests.GiveBack(ctx, bucket))
 	require.NoError(t, f.Requests.LogRequests(ctx, []merchant.APIRequest{{
 		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixRequest)), CreatedAt: time.Now(),
@@ -103,21 +104,21 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 		return got
 	}
 	look()
-	must(f.Sessions.Session(ctx, s.Ref))(t)
+	must.Get(f.Sessions.Session(ctx, s.Ref))(t)
 
 	id := f.asks(t, s)
-	must(f.Sessions.Charge(ctx, s.Ref, id))(t)
-	must(f.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id))(t)
-	must(f.Sandbox.CreateSandboxCharge(ctx, storage.SandboxCharge{TransactionID: id, Outcome: checkout.OutcomeSucceeded}))(t)
+	must.Get(f.Sessions.Charge(ctx, s.Ref, id))(t)
+	must.Get(f.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id))(t)
+	must.Get(f.Sandbox.CreateSandboxCharge(ctx, storage.SandboxCharge{TransactionID: id, Outcome: checkout.OutcomeSucceeded}))(t)
 	f.record(t, s, id, succeeded)
-	paid := must(f.Sessions.FinishPayment(ctx, s.Ref, id))(t)
+	paid := must.Get(f.Sessions.FinishPayment(ctx, s.Ref, id))(t)
 
-	p := must(f.Payouts.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID)))(t)
-	ok := must(f.Sandbox.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}))(t)
+	p := must.Get(f.Payouts.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID)))(t)
+	ok := must.Get(f.Sandbox.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}))(t)
 	require.True(t, ok)
-	sent := must(f.Payouts.FinishPayout(ctx, p.Ref, p.Generation, ""))(t)
+	sent := must.Get(f.Payouts.FinishPayout(ctx, p.Ref, p.Generation, ""))(t)
 	for _, d := range append(paid.Deliveries, sent.Deliveries...) {
-		must(f.Webhooks.BeginAttempt(ctx, s.Owner.Ref(d.ID), webhook.Turn{RunID: "run", Try: 1, Local: true}))(t)
+		must.Get(f.Webhooks.BeginAttempt(ctx, s.Owner.Ref(d.ID), webhook.Turn{RunID: "run", Try: 1, Local: true}))(t)
 		require.NoError(t, f.Webhooks.FinishAttempt(ctx, s.Owner.Ref(d.ID), webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	}
 	require.Equal(t, checkout.StatusCompleted, look().Status)

@@ -11,12 +11,13 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // PgBouncer passes no settings on. So the role must have them, and the error says how.
 func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 	f := newFixture(t)
-	keys := must(pg.ParseKeyring(f.MasterKeys))(t)
+	keys := must.Get(pg.ParseKeyring(f.MasterKeys))(t)
 	open := func() error {
 		s, err := storage.Open(t.Context(), storage.Options{URL: f.URL, Pooled: true, Keys: keys})
 		if err == nil {
@@ -24,7 +25,7 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 		}
 		return err
 	}
-	at := must(url.Parse(f.URL))(t)
+	at := must.Get(url.Parse(f.URL))(t)
 	statements := pg.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
 	require.Len(t, statements, 4)
 	for i, statement := range statements {
@@ -43,7 +44,7 @@ func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
 func TestMigrate_IsNotCutShortByTheRolesTimeouts(t *testing.T) {
 	t.Parallel()
 	at := pgtemp.ForTest(t, nil)
-	conn := must(pgx.Connect(t.Context(), at))(t)
+	conn := must.Get(pgx.Connect(t.Context(), at))(t)
 	_, err := conn.Exec(t.Context(), `ALTER ROLE postgres IN DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+
 		` SET statement_timeout = '1ms'`)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -19,7 +20,7 @@ func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result c
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "pl"}, "")
 	f.record(t, s, id, result)
 	for range 2 {
-		must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+		must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 	}
 	return s
 }
@@ -46,8 +47,8 @@ func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
 	// Somebody who cannot sign in waits for no receipts.
 	f.Exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
 	require.NoError(t, f.People.AskForReset(t.Context(), "ann@shop.example"))
-	due := must(f.People.DueMails(t.Context(), 1))(t)
+	due := must.Get(f.People.DueMails(t.Context(), 1))(t)
 	require.Equal(t, merchant.MailPasswordReset, due[0].Kind)
-	due = must(f.People.DueMails(t.Context(), 1))(t)
+	due = must.Get(f.People.DueMails(t.Context(), 1))(t)
 	require.Equal(t, []any{merchant.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
 }

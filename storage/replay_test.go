@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -38,15 +39,15 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	f.Exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
 	r := newReplay(a)
-	require.Equal(t, 5, must(f.Webhooks.PreviewReplay(t.Context(), r))(t))
+	require.Equal(t, 5, must.Get(f.Webhooks.PreviewReplay(t.Context(), r))(t))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_replay`))
-	r = must(f.Webhooks.CreateReplay(t.Context(), r))(t)
+	r = must.Get(f.Webhooks.CreateReplay(t.Context(), r))(t)
 	require.Equal(t, 5, r.Total)
 	require.Equal(t, webhook.ReplayRunning, r.Status)
 
 	var got []string
 	for ; ; r.After = got[len(got)-1] {
-		page := must(f.Webhooks.ReplayedDeliveries(t.Context(), r, 2))(t)
+		page := must.Get(f.Webhooks.ReplayedDeliveries(t.Context(), r, 2))(t)
 		if len(page) == 0 {
 			break
 		}
@@ -75,8 +76,8 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	} {
 		changed := r
 		tc.change(&changed)
-		require.Equal(t, tc.want, must(f.Webhooks.PreviewReplay(t.Context(), changed))(t), name)
-		require.Len(t, must(f.Webhooks.ReplayedDeliveries(t.Context(), changed, 100))(t), tc.want, name)
+		require.Equal(t, tc.want, must.Get(f.Webhooks.PreviewReplay(t.Context(), changed))(t), name)
+		require.Len(t, must.Get(f.Webhooks.ReplayedDeliveries(t.Context(), changed, 100))(t), tc.want, name)
 	}
 }
 
@@ -87,22 +88,22 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
 		f.end(t, ref, webhook.DeliveryFailed)
 	}
-	r := must(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
-	page := must(f.Webhooks.ReplayedDeliveries(t.Context(), r, 1))(t)
+	r := must.Get(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
+	page := must.Get(f.Webhooks.ReplayedDeliveries(t.Context(), r, 1))(t)
 	again := a.Owner.Ref(page[0].ID)
 	f.begin(t, again, "run-b", 1)
 	_, err := f.Webhooks.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
 	require.NoError(t, err, "it fails again")
 	r.After = page[0].ID
-	require.Len(t, must(f.Webhooks.ReplayedDeliveries(t.Context(), r, 10))(t), 2)
+	require.Len(t, must.Get(f.Webhooks.ReplayedDeliveries(t.Context(), r, 10))(t), 2)
 }
 
 func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	r := must(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
+	r := must.Get(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
 	read := func() webhook.Replay {
-		got := must(f.Webhooks.Replay(t.Context(), r.Ref))(t)
+		got := must.Get(f.Webhooks.Replay(t.Context(), r.Ref))(t)
 		return got
 	}
 	r.Started, r.Skipped = 3, 1
@@ -123,8 +124,8 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	for _, other := range f.strangers() {
 		_, err := f.Webhooks.Replay(t.Context(), other.Ref(r.ID))
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		require.Empty(t, must(f.Webhooks.Replays(t.Context(), other, "", pg.Page{Limit: 10}))(t))
+		require.Empty(t, must.Get(f.Webhooks.Replays(t.Context(), other, "", pg.Page{Limit: 10}))(t))
 	}
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	require.Empty(t, must(f.Webhooks.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10}))(t))
+	require.Empty(t, must.Get(f.Webhooks.Replays(t.Context(), r.Owner, b.ID, pg.Page{Limit: 10}))(t))
 }

@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -26,13 +27,13 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	require.NoError(t, f.Requests.LogRequests(t.Context(), []merchant.APIRequest{old, fresh}))
 	list := func(p pg.Page) []merchant.APIRequest {
 		p.Limit = 10
-		got := must(f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p))(t)
+		got := must.Get(f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p))(t)
 		return got
 	}
 	require.Equal(t, []merchant.APIRequest{fresh, old}, list(pg.Page{}))
 	require.Empty(t, list(pg.Page{Until: at}))
 
 	f.Exec(t, `UPDATE api_request SET created_at = created_at - interval '2 days' WHERE id = $1`, old.ID)
-	require.Equal(t, 1, must(f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10))(t))
+	require.Equal(t, 1, must.Get(f.Installation.DeleteOld(t.Context(), storage.OldAPIRequests, 24*time.Hour, 10))(t))
 	require.Equal(t, []merchant.APIRequest{fresh}, list(pg.Page{}))
 }

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -28,7 +29,7 @@ func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
 func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
 	t.Helper()
 	second := webhook.NewSecret()
-	must(f.Webhooks.RotateSecret(t.Context(), e.Ref, second, time.Hour))(t)
+	must.Get(f.Webhooks.RotateSecret(t.Context(), e.Ref, second, time.Hour))(t)
 	return [][]byte{webhook.SecretDigest(second), webhook.SecretDigest(e.Secret)}
 }
 
@@ -44,11 +45,11 @@ func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
 		_, ref := process.publishTest(t, e, webhook.PayoutSent)
 		require.Equal(t, want, process.begin(t, ref, "run", 1).Digests, step)
 	}
-	one := must(f.restart(t, old))(t)
-	other := must(f.restart(t, old))(t)
+	one := must.Get(f.restart(t, old))(t)
+	other := must.Get(f.restart(t, old))(t)
 	for _, step := range [][]string{{old, fresh}, {fresh, old}} {
 		for _, process := range []*fixture{&one, &other} {
-			*process = must(f.restart(t, step...))(t)
+			*process = must.Get(f.restart(t, step...))(t)
 			for _, writer := range []fixture{one, other} {
 				e := writer.endpoint(t, "https://shop.example/b", webhook.MerchantUpdated)
 				digests := writer.rotate(t, e)
@@ -116,7 +117,7 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 
 	newer := f.newerKey(t)
 	seen := map[string]int{}
-	done := must(newer.Installation.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows }))(t)
+	done := must.Get(newer.Installation.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows }))(t)
 	require.Equal(t, map[string]int{
 		"webhook secrets": 1, "previous webhook secrets": 1, "idempotent answers": 2, "secrets to be shown once": 1, "second factors": 1,
 	}, done.Values)
@@ -129,11 +130,11 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	kept, _, err := newer.Requests.ClaimRequest(t.Context(), answered, []byte("body"))
 	require.NoError(t, err)
 	require.Equal(t, &answer, kept)
-	require.Equal(t, shown.Secret, must(newer.Store.Secrets.TakeReveal(t.Context(), shown))(t))
-	factor := must(newer.Store.Secrets.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1"))(t)
+	require.Equal(t, shown.Secret, must.Get(newer.Store.Secrets.TakeReveal(t.Context(), shown))(t))
+	factor := must.Get(newer.Store.Secrets.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1"))(t)
 	require.Equal(t, "a factor", string(factor))
 
-	done = must(newer.Installation.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") }))(t)
+	done = must.Get(newer.Installation.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") }))(t)
 	require.Equal(t, []string{"k1"}, done.Retired, "a repeat says the same")
 }
 
@@ -184,21 +185,21 @@ func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	newer := f.newerKey(t)
 	conn := f.Connect(t)
-	tx := must(conn.Begin(t.Context()))(t)
-	must(tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`))(t)
-	done := must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
+	tx := must.Get(conn.Begin(t.Context()))(t)
+	must.Get(tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`))(t)
+	done := must.Get(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
 	require.Equal(t, []string{"k1"}, done.Used)
 	require.Empty(t, done.Retired)
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Equal(t, []string{"k1"}, must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t).Retired)
+	require.Equal(t, []string{"k1"}, must.Get(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t).Retired)
 }
 
 func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	f := newFixture(t)
 	fresh := pg.NewMasterKey("k2")
-	newer := must(f.restart(t, fresh, f.MasterKeys))(t)
-	require.Equal(t, []string{"k1"}, must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t).Retired)
+	newer := must.Get(f.restart(t, fresh, f.MasterKeys))(t)
+	require.Equal(t, []string{"k1"}, must.Get(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t).Retired)
 
 	// A process that was forgotten still has the old key first.
 	e := f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
@@ -209,8 +210,8 @@ func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
 	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, newer.begin(t, ref, "run", 1).Digests)
 
 	// It starts again, and may seal at any time.
-	must(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
-	must(f.restart(t, f.MasterKeys, fresh))(t)
+	must.Get(newer.Installation.Reseal(t.Context(), func(string, int) {}))(t)
+	must.Get(f.restart(t, f.MasterKeys, fresh))(t)
 	_, err = f.restart(t, fresh)
 	require.ErrorContains(t, err, `key "k1" is missing, and no reseal has retired it`)
 

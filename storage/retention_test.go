@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -47,7 +48,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	_, young := f.publishTest(t, e, webhook.PayoutSent)
 	end(young)
 
-	n := must(f.Installation.DeleteFinished(t.Context(), age, 100))(t)
+	n := must.Get(f.Installation.DeleteFinished(t.Context(), age, 100))(t)
 	require.EqualValues(t, 1, n)
 	_, err := f.Webhooks.Delivery(t.Context(), gone)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -56,7 +57,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	}
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM webhook_attempt`))
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM event`), "its event went with it")
-	n = must(f.Installation.DeleteFinished(t.Context(), age, 100))(t)
+	n = must.Get(f.Installation.DeleteFinished(t.Context(), age, 100))(t)
 	require.Zero(t, n)
 
 	// An event without a delivery: the merchant had no registration.
@@ -88,7 +89,7 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 	}
 	var total int
 	for range 10 {
-		n := must(f.Installation.DeleteFinished(t.Context(), 0, 2))(t)
+		n := must.Get(f.Installation.DeleteFinished(t.Context(), 0, 2))(t)
 		require.LessOrEqual(t, n, 2)
 		total += n
 		if n == 0 {
@@ -106,7 +107,7 @@ func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
 	f.Exec(t, `UPDATE webhook_delivery SET event_id = (SELECT event_id FROM webhook_delivery WHERE id = $1) WHERE id = $2`, ended.ID, waits.ID)
 	f.end(t, ended, webhook.DeliveryFailed)
 
-	require.Equal(t, 1, must(f.Installation.DeleteFinished(t.Context(), 0, 100))(t))
+	require.Equal(t, 1, must.Get(f.Installation.DeleteFinished(t.Context(), 0, 100))(t))
 	require.Equal(t, webhook.DeliveryPending, f.read(t, waits).Status)
 }
 
@@ -130,7 +131,7 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 	f := newFixture(t)
 	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), f.merchant, checkout.ModeLive, nil))
 	expire := func(s checkout.Session) checkout.Session {
-		must(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
+		must.Get(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
 		return s
 	}
 	failed := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
@@ -190,13 +191,13 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 		require.NoError(t, f.AuditLog.Audit(t.Context(), merchant.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
 	}
 	f.Exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
-	require.Equal(t, 1, must(f.Installation.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10))(t))
+	require.Equal(t, 1, must.Get(f.Installation.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10))(t))
 
 	f.Exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
 	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
 	for table, rows := range map[string]storage.OldRows{"sandbox_charge": storage.OldSandboxCharges, "sandbox_transfer": storage.OldSandboxTransfers} {
-		require.Equal(t, 1, must(f.Installation.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10))(t), table)
+		require.Equal(t, 1, must.Get(f.Installation.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10))(t), table)
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))
 	}
 }

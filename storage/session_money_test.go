@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -30,7 +31,7 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	account, err := f.Treasury.OpenTreasury(t.Context(), checkout.ModeLive,
 		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
 	require.NoError(t, err)
-	p := must(f.Payouts.Payout(t.Context(), payout))(t)
+	p := must.Get(f.Payouts.Payout(t.Context(), payout))(t)
 	pays := treasury.TransferOutput{PayoutID: p.ID, Destination: p.Destination, Amount: money.MustCrypto("10", money.USDC), Fee: money.MustCrypto("0.5", money.USDC)}
 	plan := treasury.TransferPlan{Outputs: []treasury.TransferOutput{pays}, Fee: pays.Fee, MaxCost: money.MustCrypto("0.001", money.ETH)}
 	signed, err := f.Treasury.SignTransfer(t.Context(), storage.SigningOrder{
@@ -42,7 +43,7 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, treasury.SigningGo, signed.Payouts[0].Step)
-	live := must(f.Treasury.LiveTransfers(t.Context(), account.ID, 1))(t)
+	live := must.Get(f.Treasury.LiveTransfers(t.Context(), account.ID, 1))(t)
 	_, _, err = f.Treasury.EndTransfer(t.Context(), live[0],
 		treasury.TransferSnapshot{State: treasury.TransferStateConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: money.MustCrypto("0.0005", money.ETH)},
 		treasury.AccountSnapshot{Height: 170})
@@ -54,7 +55,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 	session, payout := f.livePaid(t, f.merchant)
 	f.paidOnChain(t, payout)
 	kinds := func() (all []string) {
-		got := must(f.Sessions.SessionMoney(t.Context(), session))(t)
+		got := must.Get(f.Sessions.SessionMoney(t.Context(), session))(t)
 		for _, e := range got.Ledger {
 			all = append(all, e.Kind)
 			require.NotEmpty(t, e.Postings)
@@ -62,7 +63,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []string{"charge", "transfer_signed", "transfer_confirmed"}, kinds())
-	got := must(f.Sessions.SessionMoney(t.Context(), session))(t)
+	got := must.Get(f.Sessions.SessionMoney(t.Context(), session))(t)
 	require.Len(t, got.Transfers, 1)
 	require.EqualValues(t, 65, *got.Transfers[0].Depth)
 	require.Equal(t, "0x1", got.Transfers[0].Versions[0].TxHash)
@@ -72,7 +73,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
 	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeLive, nil))
 	for _, foreign := range []checkout.Ref{other.Owner(checkout.ModeLive).Ref(session.ID), f.merchant.Owner(checkout.ModeTest).Ref(session.ID)} {
-		got := must(f.Sessions.SessionMoney(t.Context(), foreign))(t)
+		got := must.Get(f.Sessions.SessionMoney(t.Context(), foreign))(t)
 		require.Empty(t, got.Charges)
 		require.Empty(t, got.Transfers)
 		require.Empty(t, got.Ledger)

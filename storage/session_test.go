@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -33,13 +34,13 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	id := f.beginPayment(t, paying)
 	f.Exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, paying.ID)
 
-	got := must(f.Sessions.Session(t.Context(), paying.Ref))(t)
+	got := must.Get(f.Sessions.Session(t.Context(), paying.Ref))(t)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.True(t, got.ExpiresAt.Before(time.Now()))
-	require.Equal(t, checkout.StatusExpired, must(f.Sessions.Session(t.Context(), over.Ref))(t).Status)
+	require.Equal(t, checkout.StatusExpired, must.Get(f.Sessions.Session(t.Context(), over.Ref))(t).Status)
 
 	f.record(t, paying, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled := must(f.Sessions.FinishPayment(t.Context(), paying.Ref, id))(t)
+	settled := must.Get(f.Sessions.FinishPayment(t.Context(), paying.Ref, id))(t)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
 
 	err := f.Sessions.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
@@ -50,14 +51,14 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	got := must(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt}))(t)
+	got := must.Get(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt}))(t)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.InDelta(t, time.Hour, got.Left, float64(5*time.Minute))
 	short := f.newSession()
 	short.Lifetime = time.Millisecond
 	over := f.create(t, short)
 	require.Eventually(t, func() bool {
-		got := must(f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt}))(t)
+		got := must.Get(f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt}))(t)
 		return got == storage.Expired{Status: checkout.StatusExpired}
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -68,9 +69,9 @@ func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	require.Equal(t, checkout.StatusPending, must(f.Sessions.Session(t.Context(), s.Ref))(t).Status)
+	require.Equal(t, checkout.StatusPending, must.Get(f.Sessions.Session(t.Context(), s.Ref))(t).Status)
 
-	expired := must(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
+	expired := must.Get(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
 	require.Equal(t, storage.Expired{Status: checkout.StatusExpired}, expired)
 }
 
@@ -81,7 +82,7 @@ func TestBeginPayment_TheFirstRateAndReferenceStay(t *testing.T) {
 	again, err := f.Sessions.BeginPayment(t.Context(), s.Ref, first, checkout.Quote{Rate: money.MustRate("1.09")}, "pi_second")
 	require.NoError(t, err, "the same payment may begin again: its worker died")
 	require.False(t, again)
-	c := must(f.Sessions.Charge(t.Context(), s.Ref, first))(t)
+	c := must.Get(f.Sessions.Charge(t.Context(), s.Ref, first))(t)
 	require.Equal(t, 1, c.Attempt)
 	require.Equal(t, first, c.Reference, "the first reference stays")
 	require.Equal(t, 1, c.Confirms)
@@ -95,7 +96,7 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
 	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CardToken: "tok_secret", Method: method, CustomerEmail: &email}, "")
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
-	must(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+	must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
 
 	var envelope struct {
 		ID, Type string
@@ -134,7 +135,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
-	payout := must(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, ""))(t)
+	payout := must.Get(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, ""))(t)
 	require.Len(t, payout.Deliveries, 1)
 	out, err := f.Webhooks.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	f := newFixture(t)
 	ask := func(url string) string {
-		id := must(f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url))(t)
+		id := must.Get(f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url))(t)
 		return id
 	}
 	require.Empty(t, ask("https://shop.example/b"))
@@ -170,7 +171,7 @@ func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 
 	for _, other := range f.strangers() {
 		for _, spelling := range []string{"https://shop.example/b", "HTTPS://Shop.example:443/b"} {
-			require.Empty(t, must(f.Webhooks.SigningEndpoint(t.Context(), other, spelling))(t), "nobody else's")
+			require.Empty(t, must.Get(f.Webhooks.SigningEndpoint(t.Context(), other, spelling))(t), "nobody else's")
 		}
 	}
 }
@@ -199,7 +200,7 @@ func BenchmarkSession(b *testing.B) {
 	b.Run("read", func(b *testing.B) {
 		s := f.create(b, f.newSession())
 		for b.Loop() {
-			must(f.Sessions.Session(b.Context(), s.Ref))(b)
+			must.Get(f.Sessions.Session(b.Context(), s.Ref))(b)
 		}
 	})
 }

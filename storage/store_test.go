@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -49,15 +50,6 @@ func newSerialFixture(t testing.TB) fixture {
 	return f
 }
 
-// must returns the result of a call. It ends the test when the call failed.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return got
-	}
-}
-
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	t.Helper()
@@ -74,14 +66,14 @@ func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.Event
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
 	t.Helper()
-	d := must(f.Webhooks.Delivery(t.Context(), ref))(t)
+	d := must.Get(f.Webhooks.Delivery(t.Context(), ref))(t)
 	return d
 }
 
 func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.AttemptDecision {
 	t.Helper()
 	require.NoError(t, f.Webhooks.HurryAttempt(t.Context(), ref, runID, time.Time{}))
-	out := must(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number}))(t)
+	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number}))(t)
 	return out
 }
 
@@ -100,7 +92,7 @@ func started(context.Context, checkout.Session) error { return nil }
 
 func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	t.Helper()
-	s := must(f.Sessions.CreateSession(t.Context(), n, started))(t)
+	s := must.Get(f.Sessions.CreateSession(t.Context(), n, started))(t)
 	return s
 }
 
@@ -138,14 +130,14 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 // setStatus disables a registration, or enables it.
 func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
 	t.Helper()
-	got := must(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status}))(t)
+	got := must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status}))(t)
 	return got
 }
 
 // end gives a delivery its final status, in whatever run.
 func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStatus) {
 	t.Helper()
-	must(f.Webhooks.EndDelivery(t.Context(), ref, "", status))(t)
+	must.Get(f.Webhooks.EndDelivery(t.Context(), ref, "", status))(t)
 }
 
 // strangers are owners who must find nothing of the merchant's test mode.
@@ -197,7 +189,7 @@ func (f fixture) newerKey(t *testing.T) fixture {
 
 func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	f := newFixture(t)
-	at := must(url.Parse(f.URL))(t)
+	at := must.Get(url.Parse(f.URL))(t)
 	name := strings.TrimPrefix(at.Path, "/")
 	other := func(change func(*url.URL)) error {
 		elsewhere := *at
@@ -220,8 +212,8 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	elsewhere.Path = "/postgres"
 	admin := storagetest.At(t, elsewhere.String()).Connect(t)
 	quoted := pgx.Identifier{name}.Sanitize()
-	must(admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`))(t)
-	must(admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name))(t)
+	must.Get(admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`))(t)
+	must.Get(admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name))(t)
 	var err error
 	for range 30 { // the pool first finds its open connections broken
 		if err = f.Ping(t.Context()); err != nil && strings.Contains(err.Error(), "55000") {
@@ -231,7 +223,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	require.ErrorContains(t, err, "55000")
 	require.True(t, pg.Unavailable(err))
 	require.False(t, pg.Misconfigured(err))
-	must(admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS true`))(t)
+	must.Get(admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS true`))(t)
 }
 
 func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
@@ -51,7 +52,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, money.EUR, 5)
 	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, money.EUR, 5)
 
-	hours := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(test), storage.SpanHours, now))(t)
+	hours := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(test), storage.SpanHours, now))(t)
 	require.Len(t, hours.Periods, 24)
 	require.Equal(t, storage.Period{
 		From:     now.Truncate(time.Hour),
@@ -63,7 +64,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	require.Empty(t, hours.Periods[0].Paid, "nobody paid what expired")
 	require.Empty(t, hours.Periods[22].Sessions)
 
-	days := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(test), storage.SpanDays, now))(t)
+	days := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(test), storage.SpanDays, now))(t)
 	require.Len(t, days.Periods, 30)
 	require.Equal(t, days.Periods[29], days.Today)
 	require.Equal(t, days.Today, hours.Today)
@@ -85,7 +86,7 @@ func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 	now := time.Now()
 	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, money.EUR, 1000) // expired; the workflow has not stored the end
 	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, money.EUR, 1000)
-	got := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, now))(t)
+	got := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, now))(t)
 	statuses := map[checkout.Status]int{}
 	for _, p := range got.Periods {
 		for status, n := range p.Sessions {
@@ -128,18 +129,18 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	for _, failure := range []checkout.PayoutFailure{"", "", checkout.PayoutNetworkError} {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		must(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, failure))(t)
+		must.Get(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, failure))(t)
 	}
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.Exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
 
-	got := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now()))(t)
-	d := must(f.Webhooks.Delivery(t.Context(), waiting))(t)
+	got := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now()))(t)
+	d := must.Get(f.Webhooks.Delivery(t.Context(), waiting))(t)
 	require.True(t, got.Deliveries.Waiting.Equal(d.CreatedAt), "the oldest that waits for a retry")
 	got.Deliveries.Waiting = nil
 	require.Equal(t, storage.DeliveryHealth{Delivered: 3, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1, First: 4, FirstArrived: 2}, got.Deliveries)
 	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
-	live := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
+	live := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
 	require.Zero(t, live.Deliveries)
 	require.Zero(t, live.Payouts)
 }
@@ -148,13 +149,13 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	failing := func() []storage.FailingEndpoint {
-		got := must(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t)
+		got := must.Get(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t)
 		return got.Failing
 	}
 	attempt := func(ref checkout.Ref, number int, kind webhook.ErrorKind) time.Time {
 		f.begin(t, ref, "run", number)
 		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
-		d := must(f.Webhooks.Delivery(t.Context(), ref))(t)
+		d := must.Get(f.Webhooks.Delivery(t.Context(), ref))(t)
 		return d.Attempts[number-1].StartedAt
 	}
 	bad, good := f.endpoint(t, "https://orders.example/a", webhook.EventTypes...), f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
@@ -175,7 +176,7 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	require.Empty(t, failing(), "two may be chance")
 	attempt(one, 2, webhook.ErrorConnect)
 	f.end(t, two, webhook.DeliveryFailed)
-	d := must(f.Webhooks.Delivery(t.Context(), one))(t)
+	d := must.Get(f.Webhooks.Delivery(t.Context(), one))(t)
 	want := storage.FailingEndpoint{ID: bad.ID, URL: bad.URL, Since: since, Oldest: d.CreatedAt, Missed: 1}
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
 	f.Exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, bad.ID)
@@ -183,9 +184,9 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
 	f.Exec(t, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '2 minutes' WHERE id = $1`, one.ID)
 	f.Exec(t, `UPDATE webhook_endpoint SET status = 'enabled' WHERE id = $1`, bad.ID)
-	got := must(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t)
+	got := must.Get(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t)
 	require.Equal(t, 1, got.Deliveries.Overdue)
-	live := must(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
+	live := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
 	require.Empty(t, live.Failing)
 	attempt(one, 3, "")
 	require.Empty(t, failing(), "it works again")
@@ -199,7 +200,7 @@ func TestSessions_Search(t *testing.T) {
 	s := f.create(t, n)
 	txn := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}}, "")
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled := must(f.Sessions.FinishPayment(t.Context(), s.Ref, txn))(t)
+	settled := must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, txn))(t)
 	m := f.newSession()
 	m.Amount, m.Metadata = 1999, []byte(`{"color":"red"}`)
 	paid := f.create(t, m)
@@ -251,7 +252,7 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	inFlight := f.beginPayment(t, s)
 
-	got := must(f.Sessions.SessionHistory(t.Context(), s.Ref))(t)
+	got := must.Get(f.Sessions.SessionHistory(t.Context(), s.Ref))(t)
 	require.Equal(t, inFlight, got.InFlight.ID)
 	require.Len(t, got.Events, 1)
 	require.Equal(t, webhook.CheckoutFailed, got.Events[0].Type)
@@ -261,7 +262,7 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 		f.begin(t, ref, "run", n+1)
 		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: n + 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	}
-	got = must(f.Sessions.SessionHistory(t.Context(), s.Ref))(t)
+	got = must.Get(f.Sessions.SessionHistory(t.Context(), s.Ref))(t)
 	require.Empty(t, got.Events[0].Deliveries[0].Attempts)
 	attempts := got.Events[0].Deliveries[1].Attempts
 	require.Len(t, attempts, 3)
@@ -269,7 +270,7 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	require.Equal(t, 500, attempts[2].StatusCode)
 
 	for _, of := range []checkout.Ref{checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID), checkout.Owner{MerchantID: "mer_other", Mode: s.Mode}.Ref(s.ID)} {
-		got := must(f.Sessions.SessionHistory(t.Context(), of))(t)
+		got := must.Get(f.Sessions.SessionHistory(t.Context(), of))(t)
 		require.Nil(t, got.InFlight)
 		require.Empty(t, got.Events)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/treasury"
 )
 
@@ -17,10 +18,10 @@ func TestBump_KeepsCoinsAndOutputs(t *testing.T) {
 	first := r.signed(c, "0.2", "0.25")
 	require.Len(t, first.Slot, 2)
 	require.NoError(t, c.Send(t.Context(), first))
-	require.ErrorIs(t, errorOf(c.Bump(t.Context(), first)), treasury.ErrNotStuck, "blocks may still take it")
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), first)), treasury.ErrNotStuck, "blocks may still take it")
 
 	r.mineNothing(9)
-	require.ErrorIs(t, errorOf(c.Bump(t.Context(), first)), treasury.ErrNotStuck, "size costs no more now")
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), first)), treasury.ErrNotStuck, "size costs no more now")
 	r.market.Set("0.00020000")
 	second := r.bumped(c, first)
 	require.Equal(t, first.Slot, second.Slot)
@@ -54,12 +55,12 @@ func TestBump_WithinTheBudget(t *testing.T) {
 	r.market.Set("0.00100000")
 	second := r.bumped(c, first)
 	r.market.Set("0.02000000")
-	require.ErrorIs(t, errorOf(c.Bump(t.Context(), second)), treasury.ErrNotStuck, "each version has its time")
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), second)), treasury.ErrNotStuck, "each version has its time")
 	r.mineNothing(9)
 	third := r.bumped(c, second)
 	require.Equal(t, "0.00050000", third.MaxCost.String(), "10 % of the payout")
 	r.mineNothing(9)
-	require.ErrorIs(t, errorOf(c.Bump(t.Context(), third)), treasury.ErrFeeTooHigh)
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), third)), treasury.ErrFeeTooHigh)
 	require.Equal(t, []string{third.TxHash}, r.pool())
 }
 
@@ -106,5 +107,5 @@ func TestChain_AFullCacheForgetsNoQuestion(t *testing.T) {
 		c.ours[strconv.Itoa(i)] = false
 	}
 	c.ours[ours] = true
-	require.Equal(t, want, must(c.ownAddresses(t.Context(), ask...))(t))
+	require.Equal(t, want, must.Get(c.ownAddresses(t.Context(), ask...))(t))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/treasury"
 )
 
@@ -33,7 +34,7 @@ func (r *rig) old(c *Chain, gross ...string) treasury.TransferVersion {
 	plan := r.planned(c, gross...)
 	t := r.terms(plan)
 	t.Version = 0
-	plan.Terms = must(t.encode())(r)
+	plan.Terms = must.Get(t.encode())(r)
 	v := r.sign(c, plan)
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
@@ -60,7 +61,7 @@ func TestBump_AChildThatPaysForBoth(t *testing.T) {
 			require.NoError(t, r.spends(v, 0, chains.Child{Version: restricted, Size: chains.SmallChild, Fee: fee}))
 			r.market.Set("0.00020000")
 			r.mineNothing(17)
-			require.ErrorIs(t, errorOf(c.Bump(t.Context(), v)), treasury.ErrNotStuck)
+			require.ErrorIs(t, must.Err(c.Bump(t.Context(), v)), treasury.ErrNotStuck)
 
 			r.mineNothing(1)
 			plan, err := c.Bump(t.Context(), v)
@@ -169,7 +170,7 @@ func TestBump_ATransferOf1_0_0(t *testing.T) {
 	require.NoError(t, r.spends(held, 0, chains.Child{Version: unrestricted, Size: 25_000, Fee: 75_000}))
 	r.mineNothing(9)
 	r.market.Set("0.00020000")
-	require.ErrorIs(t, errorOf(c.Bump(t.Context(), held)), treasury.ErrFeeTooHigh)
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), held)), treasury.ErrFeeTooHigh)
 	canceled := r.canceled(c, held)
 
 	next := r.bumped(c, free)
@@ -191,7 +192,7 @@ func TestVersionOf_BothKindsOfTransactions(t *testing.T) {
 	out := r.outflows(c)
 	require.Len(t, out.All, 2)
 	for _, o := range out.All {
-		got := must(c.VersionOf(t.Context(), []treasury.Outflow{o}))(t)
+		got := must.Get(c.VersionOf(t.Context(), []treasury.Outflow{o}))(t)
 		require.Equal(t, signed[o.TxHash].Raw, got.Raw)
 		require.Equal(t, r.terms(signed[o.TxHash].TransferPlan).Version, r.terms(got.TransferPlan).Version)
 	}
@@ -203,7 +204,7 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 	c := r.open()
 	v := r.sent(c, "0.0015")
 	miners := r.mirror()
-	large := must(chains.Child{Version: restricted, Size: 978, Fee: 9_000}.Sign(t.Context(), r.node, chains.Miner, v.Raw, 0))(t)
+	large := must.Get(chains.Child{Version: restricted, Size: 978, Fee: 9_000}.Sign(t.Context(), r.node, chains.Miner, v.Raw, 0))(t)
 	for _, digits := range []string{hex.EncodeToString(v.Raw), large} {
 		require.NoError(t, miners.Call(t.Context(), "", nil, "sendrawtransaction", digits, 0))
 	}
@@ -214,7 +215,7 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 		require.Less(t, len(all), 4)
 		r.mineNothing(17)
 		last := all[len(all)-1]
-		require.ErrorIs(t, errorOf(c.Bump(t.Context(), last)), treasury.ErrNotStuck)
+		require.ErrorIs(t, must.Err(c.Bump(t.Context(), last)), treasury.ErrNotStuck)
 		r.mineNothing(1)
 		next := r.bumped(c, last)
 		all, fees = append(all, next), append(fees, next.MaxCost.String())
@@ -261,5 +262,5 @@ func TestOpen_ThePoolMustRestrictChildren(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, r.node.Stop())
 	require.NoError(t, r.node.Start(t.Context(), "-mempooltruc=accept"))
-	require.ErrorContains(t, errorOf(Open(t.Context(), r.options)), "set mempooltruc=enforce")
+	require.ErrorContains(t, must.Err(Open(t.Context(), r.options)), "set mempooltruc=enforce")
 }

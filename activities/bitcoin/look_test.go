@@ -7,6 +7,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/treasury"
 )
 
@@ -21,7 +22,7 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), v))
 	r.sees(c, treasury.TransferStatePending, v)
 	require.Equal(t, [2]string{"3.00000000", "3.00000000"}, r.has(c), "nothing is mined")
-	s := must(c.Snapshot(t.Context()))(t)
+	s := must.Get(c.Snapshot(t.Context()))(t)
 	require.Equal(t, v.Slot, s.Using)
 	require.False(t, s.Used(v.Slot))
 
@@ -38,7 +39,7 @@ func TestTransfer_FromThePlanToItsConfirmation(t *testing.T) {
 	require.Equal(t, v.MaxCost, seen.Cost)
 	require.Equal(t, [2]string{left, left}, r.has(c))
 	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
-	s = must(c.Snapshot(t.Context()))(t)
+	s = must.Get(c.Snapshot(t.Context()))(t)
 	require.Empty(t, s.Using)
 	require.True(t, s.Used(v.Slot))
 }
@@ -64,7 +65,7 @@ func TestPlan_LeavesOldKindsOfCoinsAlone(t *testing.T) {
 	for _, kind := range []string{"legacy", "p2sh-segwit"} {
 		var address string
 		r.call(wallet, &address, "getnewaddress", "", kind)
-		require.NoError(t, errorOf(r.node.Pay(t.Context(), chains.Miner, map[string]string{address: "1"})))
+		require.NoError(t, must.Err(r.node.Pay(t.Context(), chains.Miner, map[string]string{address: "1"})))
 	}
 	r.mine(6)
 	require.ErrorIs(t, r.planError(c, r.requests("0.1")), treasury.ErrFloatTooLow)
@@ -76,9 +77,9 @@ func TestPlan_LeavesTakenCoinsAlone(t *testing.T) {
 	r := newRig(t, "1", "1")
 	c := r.open()
 	first := r.planned(c, "0.1")
-	second := must(c.Plan(t.Context(), r.requests("0.1"), first.Slot))(t)
+	second := must.Get(c.Plan(t.Context(), r.requests("0.1"), first.Slot))(t)
 	require.False(t, first.Slot.Shares(second.Slot))
-	require.ErrorIs(t, errorOf(c.Plan(t.Context(), r.requests("0.1"), append(first.Slot, second.Slot...))), treasury.ErrFloatTooLow)
+	require.ErrorIs(t, must.Err(c.Plan(t.Context(), r.requests("0.1"), append(first.Slot, second.Slot...))), treasury.ErrFloatTooLow)
 }
 
 // TestSend_TheSameBytesTwicePayOnce: in the pool, and after they are mined.
@@ -104,7 +105,7 @@ func TestLook_ARestartWithoutThePool(t *testing.T) {
 	c := r.open()
 	v := r.sent(c, "0.5")
 	require.NoError(t, r.node.Stop())
-	require.ErrorIs(t, errorOf(c.Look(t.Context(), []treasury.TransferVersion{v})), jsonrpc.ErrNotReady)
+	require.ErrorIs(t, must.Err(c.Look(t.Context(), []treasury.TransferVersion{v})), jsonrpc.ErrNotReady)
 	require.NoError(t, r.node.ForgetPool())
 	require.NoError(t, r.node.Start(t.Context()))
 	require.Empty(t, r.pool())
@@ -145,8 +146,8 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	r.call("thief", nil, "importdescriptors", keys.Descriptors)
 
 	payee := r.payee("bech32")
-	txid := must(r.node.Pay(t.Context(), "thief", map[string]string{payee: "0.9"}))(t)
-	require.Equal(t, v.Slot, must(c.Snapshot(t.Context()))(t).Using, "a coin that no transfer may be known to use")
+	txid := must.Get(r.node.Pay(t.Context(), "thief", map[string]string{payee: "0.9"}))(t)
+	require.Equal(t, v.Slot, must.Get(c.Snapshot(t.Context()))(t).Using, "a coin that no transfer may be known to use")
 	for range 5 {
 		r.mine(1)
 		r.sees(c, treasury.TransferStateUnknown, v)
@@ -160,7 +161,7 @@ func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	require.Equal(t, payee, out.All[0].Destination)
 	require.Equal(t, "0.90000000", out.All[0].Amount.String())
 	require.Equal(t, v.Slot, out.All[0].Slot)
-	require.ErrorIs(t, errorOf(c.VersionOf(t.Context(), out.All)), treasury.ErrNotSigned)
+	require.ErrorIs(t, must.Err(c.VersionOf(t.Context(), out.All)), treasury.ErrNotSigned)
 }
 
 // A reorganization below the final block removes a coin that a transfer spends: it is dead once that is final.
@@ -185,12 +186,12 @@ func TestLook_AnotherTransactionReplacesTheParent(t *testing.T) {
 	r.call("", nil, "generateblock", r.payee("bech32"), []string{other.Hex})
 
 	for range 5 {
-		require.ErrorIs(t, errorOf(c.Look(t.Context(), []treasury.TransferVersion{v})), jsonrpc.ErrNotReady)
+		require.ErrorIs(t, must.Err(c.Look(t.Context(), []treasury.TransferVersion{v})), jsonrpc.ErrNotReady)
 		r.mine(1)
 	}
 	seen := r.sees(c, treasury.TransferStateDead, v)
 	require.EqualValues(t, 5, seen.Depth)
 	require.NotEmpty(t, seen.BlockHash)
 	require.Equal(t, [2]string{"0.00000000", "0.00000000"}, r.has(c))
-	require.True(t, must(c.Snapshot(t.Context()))(t).Used(v.Slot))
+	require.True(t, must.Get(c.Snapshot(t.Context()))(t).Used(v.Slot))
 }

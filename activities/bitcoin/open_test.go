@@ -13,6 +13,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -59,7 +60,7 @@ func TestOpen_AStartingNodeIsNotReady(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(asked) // the client may be gone
 	}))
 	t.Cleanup(server.Close)
-	n := must(dial("node", strings.Replace(server.URL, "//", "//user@", 1), "password", ""))(t)
+	n := must.Get(dial("node", strings.Replace(server.URL, "//", "//user@", 1), "password", ""))(t)
 	var unknown *jsonrpc.Refusal
 	require.ErrorIs(t, n.Ask(t.Context(), jsonrpc.Ask(nil, "gettransaction", "aa").In(&unknown), jsonrpc.Ask(nil, "getblockcount")), jsonrpc.ErrNotReady)
 	require.Nil(t, unknown)
@@ -73,20 +74,20 @@ func TestOpen_AnOldHeadIsNotReady(t *testing.T) {
 	t.Parallel()
 	ago := time.Now().Add(-3 * time.Hour).Unix()
 	node := chains.BitcoinForTest(t, chains.BitcoinOptions{Args: []string{"-mocktime=" + strconv.FormatInt(ago, 10)}})
-	require.NoError(t, errorOf(node.Mine(t.Context(), 1)))
+	require.NoError(t, must.Err(node.Mine(t.Context(), 1)))
 	o := Options{Network: "regtest", RPCURL: "http://" + node.User + "@" + strings.TrimPrefix(node.URL, "http://"),
 		RPCPassword: node.Password, MaxHeadAge: 2 * time.Hour}
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 	require.ErrorContains(t, err, "its last block is 3h0m")
 	o.MaxHeadAge = 4 * time.Hour
-	require.NoError(t, errorOf(Open(t.Context(), o)))
+	require.NoError(t, must.Err(Open(t.Context(), o)))
 }
 
 func TestOpen_ALockedWalletIsNotReady(t *testing.T) {
 	r := newRig(t, "1")
 	r.call(wallet, nil, "encryptwallet", "a passphrase")
-	require.ErrorIs(t, errorOf(Open(t.Context(), r.options)), jsonrpc.ErrNotReady)
+	require.ErrorIs(t, must.Err(Open(t.Context(), r.options)), jsonrpc.ErrNotReady)
 	r.call(wallet, nil, "walletpassphrase", "a passphrase", 600)
 	r.signed(r.open(), "0.1")
 }
@@ -96,12 +97,12 @@ func TestOpen_WithoutAWallet(t *testing.T) {
 	r := newRig(t, "1")
 	c := r.open(func(o *Options) { o.Wallet, o.Signs = "", false })
 	r.market.Set("0.00010000")
-	fee := must(c.TransferFee(t.Context(), money.BTC))(t)
+	fee := must.Get(c.TransferFee(t.Context(), money.BTC))(t)
 	require.Equal(t, "0.00001530", fee.String())
 	plan := r.planned(r.open(), "0.1")
 	require.Equal(t, -1, plan.Fee.Cmp(fee), "an output of the largest kind costs more")
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), plan)), "no signer")
-	require.Error(t, errorOf(c.TransferFee(t.Context(), money.ETH)))
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), plan)), "no signer")
+	require.Error(t, must.Err(c.TransferFee(t.Context(), money.ETH)))
 }
 
 // The node only watches and keeps few blocks, and another node without the chain signs.
@@ -115,13 +116,13 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	require.NoError(t, vault.Call(t.Context(), "watched", &public, "listdescriptors"))
 	r.makeWallet("watched", true)
 	r.call("watched", nil, "importdescriptors", public.Descriptors)
-	require.NoError(t, errorOf(r.node.Fund(t.Context(), "watched", "1")))
+	require.NoError(t, must.Err(r.node.Fund(t.Context(), "watched", "1")))
 	r.mine(6)
 
 	watch := func(o *Options) { o.Wallet = "watched" }
 	o := r.options
 	watch(&o)
-	require.ErrorContains(t, errorOf(Open(t.Context(), o)), "the wallet has no keys: set a signer")
+	require.ErrorContains(t, must.Err(Open(t.Context(), o)), "the wallet has no keys: set a signer")
 	c := r.open(watch, func(o *Options) {
 		o.SignerURL, o.SignerPassword = "http://"+vault.User+"@"+strings.TrimPrefix(vault.URL, "http://"), vault.Password
 	})
@@ -139,9 +140,9 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	plan := r.planned(c, "0.1")
 	forged := r.terms(plan)
 	forged.Change[0].Address = stolen
-	terms := must(forged.encode())(t)
+	terms := must.Get(forged.encode())(t)
 	plan.Terms = terms
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), plan)), "the change would leave its wallet: "+stolen)
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), plan)), "the change would leave its wallet: "+stolen)
 
 	// A wallet knows 1,000 addresses ahead. The one of the signer gives none out.
 	for range 1_001 {
@@ -153,7 +154,7 @@ func TestSigner_HasTheKeys(t *testing.T) {
 	require.NoError(t, stranger.Call(t.Context(), "", nil, "createwallet", "watched", false, false, "", false, true, true))
 	o.SignerURL = "http://" + stranger.User + "@" + strings.TrimPrefix(stranger.URL, "http://")
 	o.SignerPassword = stranger.Password
-	require.ErrorContains(t, errorOf(Open(t.Context(), o)), "does not have the treasury's address")
+	require.ErrorContains(t, must.Err(Open(t.Context(), o)), "does not have the treasury's address")
 }
 
 // The signer changes an output or an input, or signs nothing.
@@ -162,8 +163,8 @@ func TestSign_RefusesWhatTheSignerChanged(t *testing.T) {
 	c := r.open()
 	plan := r.planned(c, "0.1")
 	terms := r.terms(plan)
-	want := must(c.transaction(plan, terms))(t)
-	signed := must(parse(r.sign(c, plan).Raw))(t)
+	want := must.Get(c.transaction(plan, terms))(t)
+	signed := must.Get(parse(r.sign(c, plan).Raw))(t)
 	for name, change := range map[string]func(){
 		"output":   func() { signed.TxOut[0].Value++ },
 		"payee":    func() { signed.TxOut[0].PkScript[5]++ },
@@ -173,15 +174,15 @@ func TestSign_RefusesWhatTheSignerChanged(t *testing.T) {
 		"witness":  func() { signed.TxIn[0].Witness = nil },
 		"more":     func() { signed.AddTxOut(signed.TxOut[0]) },
 	} {
-		signed = must(parse(r.sign(c, plan).Raw))(t)
+		signed = must.Get(parse(r.sign(c, plan).Raw))(t)
 		require.NoError(t, checkSigned(bytesOf(t, signed), want))
 		change()
 		require.Error(t, checkSigned(bytesOf(t, signed), want), name)
 	}
 
 	terms.Change[0].Address = r.payee("bech32")
-	plan.Terms = must(terms.encode())(t)
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), plan)), "would leave the wallet")
+	plan.Terms = must.Get(terms.encode())(t)
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), plan)), "would leave the wallet")
 }
 
 func TestCheck_OfTheRightNetworkAndNotOurs(t *testing.T) {
@@ -196,7 +197,7 @@ func TestCheck_OfTheRightNetworkAndNotOurs(t *testing.T) {
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4": checkout.PayoutInvalidAddress,
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed": checkout.PayoutInvalidAddress,
 	} {
-		require.Equal(t, want, must(c.Check(t.Context(), money.BTC, address))(t), address)
+		require.Equal(t, want, must.Get(c.Check(t.Context(), money.BTC, address))(t), address)
 	}
 	require.Equal(t, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", c.Account().ChainID)
 	require.Equal(t, "bip122:000000000019d6689c085ae165831e93", ChainName("main"))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -25,7 +26,7 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 	}
 	r.call("", &hash, "createmultisig", 1, []string{"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}, "bech32")
 	payouts[0].Destination = hash.Address
-	plan := must(c.Plan(t.Context(), payouts, nil))(t)
+	plan := must.Get(c.Plan(t.Context(), payouts, nil))(t)
 	v := r.sign(c, plan)
 	require.NoError(t, c.Send(t.Context(), v))
 
@@ -64,8 +65,8 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 // outputsOf returns a version's outputs as the outflows show them. A payout's fee is the most it can have paid.
 func (r *rig) outputsOf(c *Chain, v treasury.TransferVersion) []treasury.TransferOutput {
 	r.Helper()
-	out := must(c.Outflows(r.Context(), 0, 10_000))(r)
-	got := must(c.VersionOf(r.Context(), out.All))(r)
+	out := must.Get(c.Outflows(r.Context(), 0, 10_000))(r)
+	got := must.Get(c.VersionOf(r.Context(), out.All))(r)
 	require.Equal(r, v.Raw, got.Raw)
 	require.Equal(r, v.TxHash, got.TxHash)
 	require.Equal(r, v.Slot, got.Slot)
@@ -97,7 +98,7 @@ func TestSign_RefusesAWrongShare(t *testing.T) {
 		"one pays less":     change(plan, func(o []treasury.TransferOutput) { o[2].Fee = o[2].Fee.Sub(satoshi) }),
 		"one receives more": change(plan, func(o []treasury.TransferOutput) { o[2].Amount = o[2].Amount.Add(satoshi) }),
 	} {
-		require.Error(t, errorOf(c.Sign(t.Context(), wrong)), name)
+		require.Error(t, must.Err(c.Sign(t.Context(), wrong)), name)
 	}
 	r.sign(c, plan)
 }
@@ -132,7 +133,7 @@ func TestPlan_PayoutsWithoutAPlace(t *testing.T) {
 		id   string
 		want error
 	}{{"po_005", nil}, {"po_004", treasury.ErrFloatTooLow}, {"po_002", treasury.ErrTooSmall}} {
-		require.ErrorAs(t, errorOf(c.Plan(t.Context(), payouts, nil)), &some)
+		require.ErrorAs(t, must.Err(c.Plan(t.Context(), payouts, nil)), &some)
 		require.Len(t, some, 1)
 		require.Contains(t, some, step.id)
 		if step.want != nil {
@@ -153,7 +154,7 @@ func TestPlan_WhatEarlierTransfersCostIsPaid(t *testing.T) {
 	c := r.open()
 	payouts := r.requests("0.1", "0.1")
 	payouts[1].Burnt = btc("0.0001")
-	plan := must(c.Plan(t.Context(), payouts, nil))(t)
+	plan := must.Get(c.Plan(t.Context(), payouts, nil))(t)
 	require.Equal(t, btc("0.0001"), plan.Outputs[1].Fee.Sub(plan.Outputs[0].Fee))
 	v := r.sign(c, plan)
 	require.Equal(t, plan.Fee, v.MaxCost.Add(btc("0.0001")).Sub(r.terms(plan).Rate.of(changeWeight/4).crypto()))
@@ -205,6 +206,6 @@ func TestSats_KeepsEveryDigit(t *testing.T) {
 	for _, wrong := range []string{"1e-8", "0.000000001", "21000001", "NaN", `"1"`, "--1", "", "null"} {
 		require.Error(t, new(sats).UnmarshalJSON([]byte(wrong)), wrong)
 	}
-	written := must(sats(500_000_000_730).MarshalJSON())(t)
+	written := must.Get(sats(500_000_000_730).MarshalJSON())(t)
 	require.Equal(t, `"5000.00000730"`, string(written), "a text: JSON's numbers may be read as floats")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -58,12 +59,12 @@ func (r *rig) call(wallet string, result any, method string, args ...any) {
 
 func (r *rig) fund(coins ...string) string {
 	r.Helper()
-	return must(r.node.Fund(r.Context(), wallet, coins...))(r)
+	return must.Get(r.node.Fund(r.Context(), wallet, coins...))(r)
 }
 
 func (r *rig) mine(blocks int) {
 	r.Helper()
-	require.NoError(r, errorOf(r.node.Mine(r.Context(), blocks)))
+	require.NoError(r, must.Err(r.node.Mine(r.Context(), blocks)))
 }
 
 // mineNothing adds blocks without a transaction.
@@ -81,7 +82,7 @@ func (r *rig) open(change ...func(*Options)) *Chain {
 	for _, c := range change {
 		c(&o)
 	}
-	return must(Open(r.Context(), o))(r)
+	return must.Get(Open(r.Context(), o))(r)
 }
 
 // payee returns an address of another wallet that nobody has used.
@@ -109,12 +110,12 @@ func btc(decimal string) money.Crypto { return money.MustCrypto(decimal, money.B
 // planned plans payouts.
 func (r *rig) planned(c *Chain, gross ...string) treasury.TransferPlan {
 	r.Helper()
-	return must(c.Plan(r.Context(), r.requests(gross...), nil))(r)
+	return must.Get(c.Plan(r.Context(), r.requests(gross...), nil))(r)
 }
 
 func (r *rig) sign(c *Chain, plan treasury.TransferPlan) treasury.TransferVersion {
 	r.Helper()
-	return must(c.Sign(r.Context(), plan))(r)
+	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
 // signed plans and signs a transfer of payouts.
@@ -126,7 +127,7 @@ func (r *rig) signed(c *Chain, gross ...string) treasury.TransferVersion {
 // bumped signs and sends the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	v := r.sign(c, must(c.Bump(r.Context(), last))(r))
+	v := r.sign(c, must.Get(c.Bump(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }
@@ -134,37 +135,26 @@ func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferV
 // canceled signs and sends a version that pays nobody.
 func (r *rig) canceled(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	v := r.sign(c, must(c.Cancel(r.Context(), last))(r))
+	v := r.sign(c, must.Get(c.Cancel(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }
 
 // planError returns why payouts cannot be planned.
 func (r *rig) planError(c *Chain, requests []treasury.TransferRequest) error {
-	return errorOf(c.Plan(r.Context(), requests, nil))
+	return must.Err(c.Plan(r.Context(), requests, nil))
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }
 
 // outflows returns the outflows of all blocks.
 func (r *rig) outflows(c *Chain) treasury.Outflows {
 	r.Helper()
-	return must(c.Outflows(r.Context(), 0, 1_000))(r)
+	return must.Get(c.Outflows(r.Context(), 0, 1_000))(r)
 }
 
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	r.Helper()
-	got := must(c.Look(r.Context(), versions))(r)
+	got := must.Get(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
 	return got
 }
@@ -180,13 +170,13 @@ func (r *rig) received(address string) string {
 // terms returns the terms of a plan.
 func (r *rig) terms(plan treasury.TransferPlan) terms {
 	r.Helper()
-	return must(decodeTerms(plan.Terms))(r)
+	return must.Get(decodeTerms(plan.Terms))(r)
 }
 
 // has returns the balances of the account, of the last block and of the last final one, as decimals.
 func (r *rig) has(c *Chain) [2]string {
 	r.Helper()
-	s := must(c.Snapshot(r.Context()))(r)
+	s := must.Get(c.Snapshot(r.Context()))(r)
 	return [2]string{s.Balances[money.BTC].String(), s.FinalBalances[money.BTC].String()}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -14,10 +15,10 @@ func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.sent(c, money.USDC, "20", 0)
-	plan := must(c.Cancel(t.Context(), v))(t)
+	plan := must.Get(c.Cancel(t.Context(), v))(t)
 	require.True(t, plan.Cancels)
 	require.Empty(t, plan.Outputs)
-	canceling := must(c.Sign(t.Context(), plan))(t)
+	canceling := must.Get(c.Sign(t.Context(), plan))(t)
 	require.NoError(t, c.Send(t.Context(), canceling), "its price is high enough to replace the first version")
 	r.sees(c, treasury.TransferStatePending, v, canceling)
 	next := r.bumped(c, canceling) // a cancellation that is stuck is raised too
@@ -40,8 +41,8 @@ func TestCancel_HasOnlyTheLimitOfThePrice(t *testing.T) {
 	c := r.open(func(o *Options) { o.StuckFee = "0" })
 	v := r.signed(c, money.USDC, "20", 0)
 	r.setBaseFee(150 * gwei)
-	require.ErrorIs(t, errorOf(c.Bump(t.Context(), v)), treasury.ErrFeeTooHigh)
-	require.NoError(t, errorOf(c.Cancel(t.Context(), v)))
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), v)), treasury.ErrFeeTooHigh)
+	require.NoError(t, must.Err(c.Cancel(t.Context(), v)))
 	r.setBaseFee(250 * gwei)
-	require.ErrorIs(t, errorOf(c.Cancel(t.Context(), v)), treasury.ErrFeeTooHigh)
+	require.ErrorIs(t, must.Err(c.Cancel(t.Context(), v)), treasury.ErrFeeTooHigh)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -249,7 +250,7 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	v := r.signed(c, money.USDC, "20", 0)
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	hash := r.use(thief, 1_000_000_000_000_000_000)
-	standing := must(c.Snapshot(t.Context()))(t)
+	standing := must.Get(c.Snapshot(t.Context()))(t)
 	require.Equal(t, treasury.NumberSlot(0), standing.Using, "it waits in the pool, and is seen")
 	require.False(t, standing.Used(treasury.NumberSlot(0)))
 	r.mine(1)
@@ -262,7 +263,7 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	require.Empty(t, s.TxHash)
 	require.False(t, s.Received.Known())
 
-	standing = must(c.Snapshot(t.Context()))(t)
+	standing = must.Get(c.Snapshot(t.Context()))(t)
 	require.True(t, standing.Used(treasury.NumberSlot(0)))
 	require.Empty(t, standing.Using)
 	require.Equal(t, "1000000.000000", standing.Balances[money.USDC].String())
@@ -307,7 +308,7 @@ func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 
 	liar := r.deploy("Liar")
 	c.tokens[money.USDC] = liar
-	v = must(c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(1), Terms: v.Terms,
+	v = must.Get(c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(1), Terms: v.Terms,
 		Outputs: []treasury.TransferOutput{{Destination: r.payee(), Amount: money.MustCrypto("5", money.USDC)}}}))(t)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
@@ -370,5 +371,5 @@ func TestCombineSnapshots(t *testing.T) {
 func TestLook_NeedsAVersion(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	require.ErrorContains(t, errorOf(c.Look(t.Context(), nil)), "there is no version to look for")
+	require.ErrorContains(t, must.Err(c.Look(t.Context(), nil)), "there is no version to look for")
 }

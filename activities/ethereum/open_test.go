@@ -19,6 +19,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -30,7 +31,7 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 		Tokens:     map[money.PayoutCurrency]string{money.USDC: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
 		MaxFeeGwei: 200, Confirmations: "finalized",
 	}
-	require.NoError(t, errorOf(newChain(good)))
+	require.NoError(t, must.Err(newChain(good)))
 	for want, change := range map[string]func(*Options){
 		"there must be one or two nodes, not 0":                         func(o *Options) { o.RPCURLs = nil },
 		"there must be one or two nodes, not 3":                         func(o *Options) { o.RPCURLs = []string{"http://a", "http://b", "http://c"} },
@@ -61,7 +62,7 @@ func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 	liar := r.deploy("Liar") // a token with 18 decimals
 	require.Equal(t, treasury.Account{Network: "ethereum", ChainID: "eip155:31337", Address: r.key.account.Hex()},
 		r.open().Account())
-	other := must(crypto.GenerateKey())(t)
+	other := must.Get(crypto.GenerateKey())(t)
 
 	for want, change := range map[string]func(*Options){
 		"node 1: its chain id is 31337, not 1":                    func(o *Options) { o.ChainID = 1 },
@@ -101,10 +102,10 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 		require.ErrorIs(t, err, jsonrpc.ErrNotReady)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, r.lookError(opened, v), want)
-		require.ErrorContains(t, errorOf(opened.Check(t.Context(), money.USDC, r.payee())), want)
+		require.ErrorContains(t, must.Err(opened.Check(t.Context(), money.USDC, r.payee())), want)
 		require.ErrorContains(t, r.planError(opened, request(money.USDC, r.payee(), "100")), want)
-		require.ErrorContains(t, errorOf(opened.Snapshot(t.Context())), want)
-		require.ErrorContains(t, errorOf(opened.Outflows(t.Context(), 0, anyBlock)), want)
+		require.ErrorContains(t, must.Err(opened.Snapshot(t.Context())), want)
+		require.ErrorContains(t, must.Err(opened.Outflows(t.Context(), 0, anyBlock)), want)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 
 	// The second node lags by a block of the other fork: heights are compared where both have one.
 	fork.tell(onFirst("eth_getBlockByNumber", "finalized", with(map[string]any{"hash": elsewhere, "number": "0x1"})))
-	require.ErrorIs(t, errorOf(opened.Snapshot(t.Context())), ErrWitnessesDisagree)
+	require.ErrorIs(t, must.Err(opened.Snapshot(t.Context())), ErrWitnessesDisagree)
 }
 
 // Providers put keys into the user, the path and the query of an address.
@@ -157,7 +158,7 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 		}),
 		"no JSON": answer(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.String())) }),
 	} {
-		n := must(jsonrpc.Dial("node 1", at(address), jsonrpc.Options{}))(t)
+		n := must.Get(jsonrpc.Dial("node 1", at(address), jsonrpc.Options{}))(t)
 		var id hexutil.Uint64
 		for _, err := range []error{n.Call(t.Context(), &id, "eth_chainId"), n.Ask(t.Context(), jsonrpc.Ask(&id, "eth_chainId"))} {
 			require.Error(t, err, name)
@@ -178,15 +179,15 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 func TestOpenKeystore_NeedsThePassword(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	account := must(keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse"))(t)
-	key := must(OpenKeystore(account.URL.Path, "correct horse"))(t)
-	require.Equal(t, []common.Address{account.Address}, must(key.Accounts(t.Context()))(t))
+	account := must.Get(keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse"))(t)
+	key := must.Get(OpenKeystore(account.URL.Path, "correct horse"))(t)
+	require.Equal(t, []common.Address{account.Address}, must.Get(key.Accounts(t.Context()))(t))
 
 	_, err := OpenKeystore(account.URL.Path, "battery staple")
 	require.ErrorContains(t, err, "the password is wrong")
 	require.NotContains(t, err.Error(), "battery")
 	other := filepath.Join(dir, "other")
 	require.NoError(t, os.WriteFile(other, []byte(`{"version": 1}`), 0o600))
-	require.ErrorContains(t, errorOf(OpenKeystore(other, "correct horse")), "is not a key file of version 3")
-	require.ErrorIs(t, errorOf(OpenKeystore(filepath.Join(dir, "none"), "x")), os.ErrNotExist)
+	require.ErrorContains(t, must.Err(OpenKeystore(other, "correct horse")), "is not a key file of version 3")
+	require.ErrorIs(t, must.Err(OpenKeystore(filepath.Join(dir, "none"), "x")), os.ErrNotExist)
 }

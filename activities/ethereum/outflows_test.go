@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -32,7 +33,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 	}
 	approve := encodeCall("approve(address,uint256)", r.anvil.Accounts[0], big.NewInt(5))
 	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
-	hash := must(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve}))(t)
+	hash := must.Get(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve}))(t)
 	r.mine(1)
 	want = append(want, treasury.Outflow{TxHash: hash, Slot: treasury.NumberSlot(3), Destination: r.market.USDC.Hex(),
 		Amount: money.MustCrypto("0", money.ETH), Height: from + 21})
@@ -70,7 +71,7 @@ func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 		r.invoke(name, token, "transferFrom", r.key.account, to, new(big.Int))
 	}
 	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
-	hash := must(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC,
+	hash := must.Get(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC,
 		Data: encodeCall("transfer(address,uint256)", to, new(big.Int))}))(t)
 	r.mine(3)
 	out := r.outflows(c, 0)
@@ -123,7 +124,7 @@ func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
 	require.Equal(t, v.TxHash, all[0].TxHash)
 
 	p.tell(on("eth_getLogs", nodeWords("out of order")))
-	require.ErrorContains(t, errorOf(c.Outflows(t.Context(), 0, anyBlock)), "eth_getLogs", "not even one block")
+	require.ErrorContains(t, must.Err(c.Outflows(t.Context(), 0, anyBlock)), "eth_getLogs", "not even one block")
 }
 
 // After a long absence, ranges that a node answers are read one after the other.
@@ -151,16 +152,16 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	v := r.signed(c, money.USDC, "20", 0)
-	authorization := must(types.SignSetCode(r.key.key, types.SetCodeAuthorization{
+	authorization := must.Get(types.SignSetCode(r.key.key, types.SetCodeAuthorization{
 		ChainID: *uint256.NewInt(r.anvil.ChainID), Address: r.market.USDC, Nonce: 0}))(t)
-	other := must(crypto.GenerateKey())(t)
+	other := must.Get(crypto.GenerateKey())(t)
 	sender := crypto.PubkeyToAddress(other.PublicKey)
 	require.NoError(t, r.anvil.SetBalance(t.Context(), sender, big.NewInt(1e18)))
 	tx, err := types.SignNewTx(other, types.LatestSignerForChainID(new(big.Int).SetUint64(r.anvil.ChainID)), &types.SetCodeTx{
 		ChainID: uint256.NewInt(r.anvil.ChainID), GasTipCap: uint256.NewInt(gwei), GasFeeCap: uint256.NewInt(50 * gwei),
 		Gas: 200_000, To: sender, AuthList: []types.SetCodeAuthorization{authorization}})
 	require.NoError(t, err)
-	raw := must(tx.MarshalBinary())(t)
+	raw := must.Get(tx.MarshalBinary())(t)
 	require.NoError(t, r.anvil.Call(t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(raw)))
 	r.mine(1)
 	height := r.height()
@@ -176,10 +177,10 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	refuser := r.deploy("Payee", uint8(1))
-	terms := must(decodeTerms(r.signed(c, money.ETH, "1", 0).Terms))(t)
+	terms := must.Get(decodeTerms(r.signed(c, money.ETH, "1", 0).Terms))(t)
 	terms.Estimate, terms.Gas = 100_000, 100_000
-	encoded := must(terms.encode())(t)
-	v := must(c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(0), Terms: encoded,
+	encoded := must.Get(terms.encode())(t)
+	v := must.Get(c.Sign(t.Context(), treasury.TransferPlan{Slot: treasury.NumberSlot(0), Terms: encoded,
 		Outputs: []treasury.TransferOutput{{Destination: refuser.Hex(), Amount: money.MustCrypto("1", money.ETH)}}}))(t)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
@@ -199,6 +200,6 @@ func TestCallContract_ReadsAPriceFeed(t *testing.T) {
 	require.NoError(t, err, "the second node answers")
 	require.Len(t, answer, 5*wordSize)
 	require.Equal(t, big.NewInt(3200_00000000), new(big.Int).SetBytes(answer[wordSize:2*wordSize]))
-	require.ErrorContains(t, errorOf(c.CallContract(t.Context(), "ETH / USD", nil)), "the contract's address must be 0x")
-	require.Error(t, errorOf(c.CallContract(t.Context(), r.market.USDC.Hex(), selector("latestRoundData()"))))
+	require.ErrorContains(t, must.Err(c.CallContract(t.Context(), "ETH / USD", nil)), "the contract's address must be 0x")
+	require.Error(t, must.Err(c.CallContract(t.Context(), r.market.USDC.Hex(), selector("latestRoundData()"))))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -49,10 +50,10 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 		{money.ETH, refuser.Hex(), checkout.PayoutInvalidAddress},
 		{money.USDC, refuser.Hex(), ""},
 	} {
-		got := must(c.Check(t.Context(), test.currency, test.destination))(t)
+		got := must.Get(c.Check(t.Context(), test.currency, test.destination))(t)
 		require.Equal(t, test.want, got, "%s to %s", test.currency, test.destination)
 	}
-	require.ErrorContains(t, errorOf(c.Check(t.Context(), money.BTC, r.payee())), "no token is configured for BTC")
+	require.ErrorContains(t, must.Err(c.Check(t.Context(), money.BTC, r.payee())), "no token is configured for BTC")
 }
 
 // A contract takes ether in a simulation, where gas is free or the treasury has code, and burns all gas on the chain.
@@ -70,9 +71,9 @@ func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
 	c := r.open()
 	for currency, more := range map[money.PayoutCurrency]string{money.ETH: "0.01", money.USDC: "32"} {
 		req := request(currency, r.payee(), "40")
-		before := must(c.Plan(t.Context(), []treasury.TransferRequest{req}, nil))(t)
+		before := must.Get(c.Plan(t.Context(), []treasury.TransferRequest{req}, nil))(t)
 		req.Burnt = money.MustCrypto("0.01", money.ETH)
-		after := must(c.Plan(t.Context(), []treasury.TransferRequest{req}, nil))(t)
+		after := must.Get(c.Plan(t.Context(), []treasury.TransferRequest{req}, nil))(t)
 		require.Equal(t, money.MustCrypto(more, currency), after.Fee.Sub(before.Fee))
 		require.Equal(t, req.Gross, after.Outputs[0].Amount.Add(after.Fee))
 		req.Burnt = money.MustCrypto("40", money.ETH)
@@ -90,18 +91,18 @@ func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
 	}{{money.USDC, r.market.USDC}, {money.USDT, r.market.USDT}} {
 		name := string(token.currency)
 		r.invoke(name, token.at, "pause", true)
-		require.ErrorIs(t, errorOf(c.Check(t.Context(), token.currency, r.payee())), treasury.ErrNotTransferable)
+		require.ErrorIs(t, must.Err(c.Check(t.Context(), token.currency, r.payee())), treasury.ErrNotTransferable)
 		require.ErrorContains(t, r.planError(c, request(token.currency, r.payee(), "100")), "ethereum: plan po_1")
 		r.invoke(name, token.at, "pause", false)
 
 		r.invoke(name, token.at, "blacklist", r.key.account, true)
-		require.ErrorIs(t, errorOf(c.Check(t.Context(), token.currency, r.payee())), treasury.ErrNotTransferable)
+		require.ErrorIs(t, must.Err(c.Check(t.Context(), token.currency, r.payee())), treasury.ErrNotTransferable)
 		r.invoke(name, token.at, "blacklist", r.key.account, false)
 	}
 
 	poor := r.open(func(o *Options) { o.Treasury, o.Signer = "0x00000000000000000000000000000000000F00D5", nil })
 	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
-		require.Empty(t, must(poor.Check(t.Context(), currency, r.payee()))(t))
+		require.Empty(t, must.Get(poor.Check(t.Context(), currency, r.payee()))(t))
 		require.ErrorIs(t, r.planError(poor, request(currency, r.payee(), "100")), treasury.ErrFloatTooLow)
 	}
 }
@@ -116,8 +117,8 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 		if currency == money.ETH {
 			rate = decimal.NewFromInt(1)
 		}
-		plan := must(c.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "50.5")}, nil))(t)
-		terms := must(decodeTerms(plan.Terms))(t)
+		plan := must.Get(c.Plan(t.Context(), []treasury.TransferRequest{request(currency, r.payee(), "50.5")}, nil))(t)
+		terms := must.Get(decodeTerms(plan.Terms))(t)
 		require.Equal(t, big.NewInt(gwei), terms.TipWei) // what anvil suggests
 		require.Equal(t, big.NewInt(7*gwei), terms.CapWei, "2 x 3 + 1")
 		if currency == money.ETH {
@@ -146,9 +147,9 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	}
 	// Some 50,000 gas at 21 gwei are 0.00105 ETH, 3.36 USDC: that is 5 % of 67 USDC.
 	c := r.open()
-	require.ErrorIs(t, errorOf(plan(c, "40")), treasury.ErrTooSmall)
-	require.ErrorIs(t, errorOf(plan(c, "0.000001")), treasury.ErrTooSmall, "dust")
-	require.NoError(t, errorOf(plan(c, "100")))
+	require.ErrorIs(t, must.Err(plan(c, "40")), treasury.ErrTooSmall)
+	require.ErrorIs(t, must.Err(plan(c, "0.000001")), treasury.ErrTooSmall, "dust")
+	require.NoError(t, must.Err(plan(c, "100")))
 
 	_, err := plan(r.open(func(o *Options) { o.MaxFeeGwei = 20 }), "100")
 	require.ErrorIs(t, err, treasury.ErrFeeTooHigh)
@@ -186,7 +187,7 @@ func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
 	c := r.open()
 	c.tokens[money.USDC] = liar
 	require.ErrorIs(t, r.planError(c, request(money.USDC, r.payee(), "100")), treasury.ErrNotTransferable)
-	require.ErrorIs(t, errorOf(c.Check(t.Context(), money.USDC, r.payee())), treasury.ErrNotTransferable)
+	require.ErrorIs(t, must.Err(c.Check(t.Context(), money.USDC, r.payee())), treasury.ErrNotTransferable)
 }
 
 func TestPlan_NeedsEtherForTheFee(t *testing.T) {
@@ -232,36 +233,36 @@ func TestBump_HasABudget(t *testing.T) {
 	r.setBaseFee(gwei)
 	small := r.open(func(o *Options) { o.StuckFee = "0" })
 	v := r.signed(small, money.USDC, "10", 0) // 1 USDC is 0.0003125 ETH: 5 or 6 gwei for each gas
-	same := must(small.Bump(t.Context(), v))(t)
+	same := must.Get(small.Bump(t.Context(), v))(t)
 	require.Equal(t, v.Outputs, same.Outputs)
 	require.Equal(t, v.Fee, same.Fee, "the merchant's fee stays")
 
 	r.setBaseFee(20 * gwei)
-	require.ErrorIs(t, errorOf(small.Bump(t.Context(), v)), treasury.ErrFeeTooHigh)
+	require.ErrorIs(t, must.Err(small.Bump(t.Context(), v)), treasury.ErrFeeTooHigh)
 
 	stuck := r.open() // 0.005 ETH however small it is
-	v = must(stuck.Sign(t.Context(), v.TransferPlan))(t)
-	require.ErrorIs(t, errorOf(stuck.Bump(t.Context(), v)), treasury.ErrFeeTooHigh, "the budget is the plan's")
+	v = must.Get(stuck.Sign(t.Context(), v.TransferPlan))(t)
+	require.ErrorIs(t, must.Err(stuck.Bump(t.Context(), v)), treasury.ErrFeeTooHigh, "the budget is the plan's")
 
 	other := v
 	other.Outputs[0].Amount = money.MustCrypto("1", money.USDC)
-	require.ErrorContains(t, errorOf(small.Bump(t.Context(), other)), "its signed bytes do something else than its plan")
+	require.ErrorContains(t, must.Err(small.Bump(t.Context(), other)), "its signed bytes do something else than its plan")
 	other.Raw = []byte("x")
-	require.ErrorContains(t, errorOf(small.Bump(t.Context(), other)), "its signed bytes are not a transaction")
+	require.ErrorContains(t, must.Err(small.Bump(t.Context(), other)), "its signed bytes are not a transaction")
 }
 
 func TestTransferFee_IsWhatAPayoutWouldPay(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	c := r.open()
 	r.setBaseFee(3 * gwei)
-	fee := must(c.TransferFee(t.Context(), money.ETH))(t)
+	fee := must.Get(c.TransferFee(t.Context(), money.ETH))(t)
 	require.Equal(t, "0.000084000000000000", fee.String(), "21,000 gas at 3 + 1 gwei")
-	plan := must(c.Plan(t.Context(), []treasury.TransferRequest{request(money.ETH, r.payee(), "50.5")}, nil))(t)
+	plan := must.Get(c.Plan(t.Context(), []treasury.TransferRequest{request(money.ETH, r.payee(), "50.5")}, nil))(t)
 	require.Equal(t, plan.Fee, fee)
 	for _, token := range []money.PayoutCurrency{money.USDC, money.USDT} {
-		got := must(c.TransferFee(t.Context(), token))(t)
+		got := must.Get(c.TransferFee(t.Context(), token))(t)
 		require.True(t, got.Cmp(money.MustCrypto("0.00016", money.ETH)) > 0, got)
 		require.True(t, got.Cmp(money.MustCrypto("0.0008", money.ETH)) < 0, got)
 	}
-	require.ErrorContains(t, errorOf(c.TransferFee(t.Context(), money.BTC)), "no token is configured for BTC")
+	require.ErrorContains(t, must.Err(c.TransferFee(t.Context(), money.BTC)), "no token is configured for BTC")
 }

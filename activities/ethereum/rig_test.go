@@ -20,6 +20,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -45,8 +46,8 @@ func newRig(t *testing.T, o chains.Options) *rig {
 	t.Helper()
 	t.Parallel()
 	anvil := chains.ForTest(t, o)
-	market := must(anvil.DeployMarket(t.Context()))(t)
-	secret := must(crypto.GenerateKey())(t)
+	market := must.Get(anvil.DeployMarket(t.Context()))(t)
+	secret := must.Get(crypto.GenerateKey())(t)
 	r := &rig{T: t, anvil: anvil, market: market, key: &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}}
 	r.options = Options{
 		RPCURLs: []string{anvil.URL}, ChainID: anvil.ChainID, Treasury: r.key.account.Hex(),
@@ -73,7 +74,7 @@ func (r *rig) open(change ...func(*Options)) *Chain {
 	for _, c := range change {
 		c(&o)
 	}
-	return must(Open(r.Context(), o))(r)
+	return must.Get(Open(r.Context(), o))(r)
 }
 
 // openProxied returns a chain that asks its node through a proxy.
@@ -107,7 +108,7 @@ func (r *rig) invoke(name string, at common.Address, method string, args ...any)
 func (r *rig) deploy(name string, args ...any) common.Address {
 	r.Helper()
 	require.NoError(r, r.anvil.Automine(r.Context(), true))
-	at := must(r.anvil.Deploy(r.Context(), name, args...))(r)
+	at := must.Get(r.anvil.Deploy(r.Context(), name, args...))(r)
 	require.NoError(r, r.anvil.Automine(r.Context(), false))
 	return at
 }
@@ -132,16 +133,16 @@ func request(currency money.PayoutCurrency, to, gross string) treasury.TransferR
 // signed plans and signs a payout.
 func (r *rig) signed(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
 	r.Helper()
-	plan := must(c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil))(r)
+	plan := must.Get(c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil))(r)
 	plan.Slot = treasury.NumberSlot(nonce)
-	return must(c.Sign(r.Context(), plan))(r)
+	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
 // bumped signs the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	r.Helper()
-	plan := must(c.Bump(r.Context(), last))(r)
-	return must(c.Sign(r.Context(), plan))(r)
+	plan := must.Get(c.Bump(r.Context(), last))(r)
+	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
 // sent plans, signs and sends a payout.
@@ -154,35 +155,24 @@ func (r *rig) sent(c *Chain, currency money.PayoutCurrency, gross string, nonce 
 
 // planError returns why a payout cannot be planned.
 func (r *rig) planError(c *Chain, req treasury.TransferRequest) error {
-	return errorOf(c.Plan(r.Context(), []treasury.TransferRequest{req}, nil))
+	return must.Err(c.Plan(r.Context(), []treasury.TransferRequest{req}, nil))
 }
 
 // lookError returns why the state of a version is not known.
 func (r *rig) lookError(c *Chain, v treasury.TransferVersion) error {
-	return errorOf(c.Look(r.Context(), []treasury.TransferVersion{v}))
+	return must.Err(c.Look(r.Context(), []treasury.TransferVersion{v}))
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }
 
 // outflows returns the outflows of the blocks from one on.
 func (r *rig) outflows(c *Chain, from uint64) treasury.Outflows {
 	r.Helper()
-	return must(c.Outflows(r.Context(), from, anyBlock))(r)
+	return must.Get(c.Outflows(r.Context(), from, anyBlock))(r)
 }
 
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	r.Helper()
-	got := must(c.Look(r.Context(), versions))(r)
+	got := must.Get(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
 	return got
 }
@@ -191,8 +181,8 @@ func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.T
 func (r *rig) has(currency money.PayoutCurrency, account string) string {
 	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
-	n := must(jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{}))(r)
-	return must(reader.balance(r.Context(), n, currency, "latest"))(r).String()
+	n := must.Get(jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{}))(r)
+	return must.Get(reader.balance(r.Context(), n, currency, "latest"))(r).String()
 }
 
 // A lie changes a node's answer. It gets the method, its arguments and the true answer, a result as JSON.
@@ -349,5 +339,5 @@ var null = json.RawMessage("null")
 func (r *rig) use(to common.Address, value int64) string {
 	r.Helper()
 	require.NoError(r, r.anvil.Impersonate(r.Context(), r.key.account))
-	return must(r.anvil.Send(r.Context(), chains.Transaction{From: r.key.account, To: &to, Value: big.NewInt(value)}))(r)
+	return must.Get(r.anvil.Send(r.Context(), chains.Transaction{From: r.key.account, To: &to, Value: big.NewInt(value)}))(r)
 }

@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -23,13 +24,13 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	p := proxyTo(t, r.anvil.URL)
 	c := r.open(func(o *Options) { o.SanctionsOracle, o.RPCURLs = oracle.Hex(), []string{p.URL} })
 	asks := func(c *Chain, destination string) bool {
-		return must(c.Sanctioned(t.Context(), destination))(t)
+		return must.Get(c.Sanctioned(t.Context(), destination))(t)
 	}
 	require.True(t, asks(c, listed))
 	require.False(t, asks(c, clean))
 	require.False(t, asks(c, "0x1"), "Check refuses it")
 	require.False(t, asks(without, listed), "no oracle is configured")
-	refused := must(c.Check(t.Context(), money.USDC, oracle.Hex()))(t)
+	refused := must.Get(c.Check(t.Context(), money.USDC, oracle.Hex()))(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, refused, "it keeps what it gets")
 
 	for name, answer := range map[string]any{
@@ -37,13 +38,13 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 		"no word": "0x01",
 	} {
 		p.tell(on("eth_call", answer))
-		require.ErrorIs(t, errorOf(c.Sanctioned(t.Context(), clean)), treasury.ErrNotTransferable, name)
+		require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), clean)), treasury.ErrNotTransferable, name)
 	}
 	p.tell(on("eth_syncing", true))
-	require.ErrorIs(t, errorOf(c.Sanctioned(t.Context(), clean)), jsonrpc.ErrNotReady, "an old answer does not count")
+	require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), clean)), jsonrpc.ErrNotReady, "an old answer does not count")
 	p.tell(always(nil))
 	r.invoke("SanctionsOracle", oracle, "silence", true)
-	require.ErrorIs(t, errorOf(c.Sanctioned(t.Context(), listed)), treasury.ErrNotTransferable)
+	require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), listed)), treasury.ErrNotTransferable)
 }
 
 func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {

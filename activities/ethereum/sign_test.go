@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -30,9 +31,9 @@ var planned = treasury.TransferPlan{
 // offline returns a chain that has a signer and asks no node.
 func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 	t.Helper()
-	secret := must(crypto.GenerateKey())(t)
+	secret := must.Get(crypto.GenerateKey())(t)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
-	return must(newChain(Options{
+	return must.Get(newChain(Options{
 		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: key.account.Hex(), Signer: s(key),
 		Tokens:     map[money.PayoutCurrency]string{money.USDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 		MaxFeeGwei: 200, Confirmations: "finalized",
@@ -42,8 +43,8 @@ func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
 func TestSign_GivesTheSameBytesAgain(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
-	first := must(c.Sign(t.Context(), planned))(t)
-	require.Equal(t, first, must(c.Sign(t.Context(), planned))(t))
+	first := must.Get(c.Sign(t.Context(), planned))(t)
+	require.Equal(t, first, must.Get(c.Sign(t.Context(), planned))(t))
 
 	tx := new(types.Transaction)
 	require.NoError(t, tx.UnmarshalBinary(first.Raw))
@@ -96,25 +97,25 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 		"access list": func(tx *types.DynamicFeeTx) { tx.AccessList = types.AccessList{{Address: stranger}} },
 	} {
 		c := offline(t, func(k *Keystore) Signer { return changing{k, change} })
-		require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "it changed the field "+field)
+		require.ErrorContains(t, must.Err(c.Sign(t.Context(), planned)), "it changed the field "+field)
 	}
 
 	c := offline(t, func(k *Keystore) Signer {
 		return answering{k, func(_ context.Context, tx *types.DynamicFeeTx) ([]byte, error) { // another type
-			signed := must(types.SignNewTx(k.key, types.LatestSignerForChainID(tx.ChainID), &types.LegacyTx{
+			signed := must.Get(types.SignNewTx(k.key, types.LatestSignerForChainID(tx.ChainID), &types.LegacyTx{
 				Nonce: tx.Nonce, GasPrice: tx.GasFeeCap, Gas: tx.Gas, To: tx.To, Value: tx.Value, Data: tx.Data}))(t)
 			return signed.MarshalBinary()
 		}}
 	})
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "it changed the field type")
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), planned)), "it changed the field type")
 
 	c = offline(t, func(k *Keystore) Signer {
-		other := must(crypto.GenerateKey())(t)
+		other := must.Get(crypto.GenerateKey())(t)
 		return answering{k, func(ctx context.Context, tx *types.DynamicFeeTx) ([]byte, error) {
 			return (&Keystore{k.account, other}).Sign(ctx, k.account, tx)
 		}}
 	})
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "its signature is not the treasury's")
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), planned)), "its signature is not the treasury's")
 }
 
 func TestSign_EndsWhenTheSignerRefuses(t *testing.T) {
@@ -125,10 +126,10 @@ func TestSign_EndsWhenTheSignerRefuses(t *testing.T) {
 		"something else than a transaction": func(context.Context, *types.DynamicFeeTx) ([]byte, error) { return []byte{2, 0xc0}, nil },
 	} {
 		c := offline(t, func(k *Keystore) Signer { return answering{k, answer} })
-		require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), want)
+		require.ErrorContains(t, must.Err(c.Sign(t.Context(), planned)), want)
 	}
 	c := offline(t, func(*Keystore) Signer { return nil })
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), planned)), "this process has no signer")
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), planned)), "this process has no signer")
 }
 
 func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
@@ -156,7 +157,7 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 		p := planned
 		p.Outputs = slices.Clone(p.Outputs)
 		change(&p)
-		require.ErrorContains(t, errorOf(c.Sign(t.Context(), p)), want)
+		require.ErrorContains(t, must.Err(c.Sign(t.Context(), p)), want)
 	}
 }
 
@@ -165,7 +166,7 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	r := newRig(t, chains.Options{})
 	account := r.anvil.Accounts[3]
 	p := proxyTo(t, r.anvil.URL)
-	remote := must(NewRemoteSigner(p.URL))(t)
+	remote := must.Get(NewRemoteSigner(p.URL))(t)
 	r.fund(account)
 	c := r.open(func(o *Options) { o.Treasury, o.Signer = account.Hex(), remote })
 	v := r.sent(c, money.USDC, "100", 0)
@@ -175,17 +176,17 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	p.tell(on("eth_signTransaction", edit(func(truth json.RawMessage) any {
 		return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers
 	})))
-	require.Equal(t, v.Raw, must(c.Sign(t.Context(), v.TransferPlan))(t).Raw)
+	require.Equal(t, v.Raw, must.Get(c.Sign(t.Context(), v.TransferPlan))(t).Raw)
 
 	p.tell(always(errors.New("no signature today")))
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), v.TransferPlan)), "no signature today")
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), v.TransferPlan)), "no signature today")
 	p.tell(always(""))
-	require.ErrorContains(t, errorOf(c.Sign(t.Context(), v.TransferPlan)), "it returned no signed transaction")
+	require.ErrorContains(t, must.Err(c.Sign(t.Context(), v.TransferPlan)), "it returned no signed transaction")
 }
 
 func TestKeystore_IsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	secret := must(crypto.GenerateKey())(t)
+	secret := must.Get(crypto.GenerateKey())(t)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
 	for _, text := range []string{fmt.Sprintf("%v", key), fmt.Sprintf("%+v", key), fmt.Sprintf("%#v", key)} {
 		require.Equal(t, "keystore of "+key.account.Hex(), text)

@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // Providers refuse a method with an HTTP status, too. A round goes on without a pool, but not after a passing refusal.
@@ -24,10 +25,10 @@ func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 	}
 	for _, unserved := range []httpStatus{400, 403, 404, 405, 501} {
 		answerPool(unserved)
-		require.NoError(t, errorOf(c.Snapshot(t.Context())), "HTTP %d", unserved)
+		require.NoError(t, must.Err(c.Snapshot(t.Context())), "HTTP %d", unserved)
 	}
 	for _, passing := range []httpStatus{429, 500, 503} {
 		answerPool(passing)
-		require.ErrorIs(t, errorOf(c.Snapshot(t.Context())), jsonrpc.ErrNotReady, "HTTP %d", passing)
+		require.ErrorIs(t, must.Err(c.Snapshot(t.Context())), jsonrpc.ErrNotReady, "HTTP %d", passing)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -40,16 +41,16 @@ func newOffice(t *testing.T) *office {
 	o := &office{T: t, Database: storagetest.New(t)}
 	store := o.Open(t, 4)
 	o.Store = store
-	o.box = must(mailbox.Start("127.0.0.1:0"))(t)
+	o.box = must.Get(mailbox.Start("127.0.0.1:0"))(t)
 	t.Cleanup(o.box.Close)
-	server := must(NewSMTP("smtp://"+o.box.Address, "checkout@service.example"))(t)
+	server := must.Get(NewSMTP("smtp://"+o.box.Address, "checkout@service.example"))(t)
 	o.Outbox = Outbox{People: store.People, Requests: store.Requests, Sessions: store.Sessions.SessionReader, Send: server.Send, DashboardURL: "https://dashboard.example"}
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
 		PaymentAttempts: merchant.DefaultPaymentAttempts}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	o.member = merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: merchant.RoleOwner}
-	token := must(store.People.Invite(t.Context(), o.member, "test"))(t)
-	require.NoError(t, errorOf(store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")))
+	token := must.Get(store.People.Invite(t.Context(), o.member, "test"))(t)
+	require.NoError(t, must.Err(store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", "")))
 	return o
 }
 
@@ -148,7 +149,7 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
-	require.Equal(t, 1, must(o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10))(t))
+	require.Equal(t, 1, must.Get(o.Store.Installation.DeleteOld(t.Context(), storage.OldMails, 7*24*time.Hour, 10))(t))
 }
 
 // paid is a completed session. No workflow and no card: its rows are written as they would be.
@@ -187,7 +188,7 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	o := newOffice(t)
 	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
-	require.Len(t, must(o.Store.People.DueMails(t.Context(), 10))(t), 1)
+	require.Len(t, must.Get(o.Store.People.DueMails(t.Context(), 10))(t), 1)
 	require.NoError(t, o.giveUpAndSend(t.Context()))
 	require.Empty(t, o.box.Mails(""), "another process has it")
 	o.exec(`UPDATE mail SET next_at = next_at - $1::interval`, 2*time.Minute)
@@ -245,16 +246,16 @@ func TestSMTP_RefusesWrongAddresses(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 	}
 	for _, address := range []string{"smtps://user:secret@mail.example", "smtp://user:s%40@mail.example:2525", "smtp://127.0.0.1:25"} {
-		require.NoError(t, errorOf(NewSMTP(address, "a@b.example")), address)
+		require.NoError(t, must.Err(NewSMTP(address, "a@b.example")), address)
 	}
-	require.Error(t, errorOf(NewSMTP("smtp://host", "nobody")))
+	require.Error(t, must.Err(NewSMTP("smtp://host", "nobody")))
 }
 
 // TestSMTP_InsistsOnTLS checks that no mail goes to another computer in the clear.
 func TestSMTP_InsistsOnTLS(t *testing.T) {
 	o := newOffice(t)
 	_, port, _ := strings.Cut(o.box.Address, ":")
-	s := must(NewSMTP("smtp://mail.example:"+port, "a@b.example"))(t)
+	s := must.Get(NewSMTP("smtp://mail.example:"+port, "a@b.example"))(t)
 	s.host = "127.0.0.1" // as if the name led here
 	require.Error(t, s.Send(t.Context(), Message{To: "ann@shop.example"}))
 	require.Empty(t, o.box.Mails(""))
@@ -301,7 +302,7 @@ func TestOutbox_AnEndInTheMiddleSendsNothingTwice(t *testing.T) {
 // TestSMTP_SendsNoPasswordInTheClear talks to a server on this computer that has no TLS and wants a password.
 func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 	t.Parallel()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	heard := make(chan string, 1)
 	go func() {
@@ -323,7 +324,7 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 			_, _ = fmt.Fprint(conn, answer)
 		}
 	}()
-	s := must(NewSMTP("smtp://user:our-password@"+listener.Addr().String(), "a@b.example"))(t)
+	s := must.Get(NewSMTP("smtp://user:our-password@"+listener.Addr().String(), "a@b.example"))(t)
 	err := s.Send(t.Context(), Message{To: "ann@shop.example"})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "our-password")
@@ -358,7 +359,7 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	require.NotContains(t, mails[0].Text, "192.0.2.1")
 	token, ours := strings.CutPrefix(links[0], "https://dashboard.example/invitation/")
 	require.True(t, ours)
-	joined := must(o.Store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", ""))(t)
+	joined := must.Get(o.Store.People.AcceptInvitation(t.Context(), merchant.HashToken(token), "hash", ""))(t)
 	require.Equal(t, bob.ID, joined.ID)
 
 	require.ErrorIs(t, o.Store.People.KeepInvitation(t.Context(), bob.ID, []byte("x")), checkout.ErrNotFound, "who has joined gets no other link")
@@ -423,14 +424,3 @@ func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
 	require.Len(t, o.box.Mails(o.member.Email), 3)
 	require.Equal(t, 1, o.count(open))
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }

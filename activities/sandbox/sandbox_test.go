@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -95,9 +96,9 @@ func TestCancel_OfAnUnknownTransactionMakesALaterChargeFail(t *testing.T) {
 	token, _, err := n.Tokenize(t.Context(), checkout.Card{Number: "4242424242424242", ExpMonth: 12, ExpYear: 2099, CVC: "123"})
 	require.NoError(t, err)
 	id := checkout.NewID(checkout.PrefixTransaction)
-	got := must(n.Cancel(t.Context(), id, checkout.FailureProcessingError))(t)
+	got := must.Get(n.Cancel(t.Context(), id, checkout.FailureProcessingError))(t)
 	require.Equal(t, checkout.OutcomeFailed, got.Outcome)
-	got = must(n.Confirm(t.Context(), id, 1, checkout.ChargeRequest{TransactionID: id, Token: token}))(t)
+	got = must.Get(n.Confirm(t.Context(), id, 1, checkout.ChargeRequest{TransactionID: id, Token: token}))(t)
 	require.Equal(t, checkout.OutcomeFailed, got.Outcome)
 }
 
@@ -105,7 +106,7 @@ func TestCancel_OfAPaidTransactionSaysThatItWasPaid(t *testing.T) {
 	n := newNetwork(t)
 	req, _, err := charge(t, n, "4242424242424242")
 	require.NoError(t, err)
-	got := must(n.Cancel(t.Context(), req.TransactionID, checkout.FailureProcessingError))(t)
+	got := must.Get(n.Cancel(t.Context(), req.TransactionID, checkout.FailureProcessingError))(t)
 	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
 }
 
@@ -123,7 +124,7 @@ func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
 		}))
 	}
 	require.Equal(t, callbacks, count)
-	got := must(n.Payment(t.Context(), req.TransactionID))(t)
+	got := must.Get(n.Payment(t.Context(), req.TransactionID))(t)
 	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
 }
 
@@ -146,7 +147,7 @@ func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	}
 	require.Equal(t, callbacks, calls[next.SessionID])
 	require.Equal(t, 1, calls[full.SessionID], "it comes again, but not at once")
-	c := must(n.Sandbox.SandboxCharge(t.Context(), full.TransactionID))(t)
+	c := must.Get(n.Sandbox.SandboxCharge(t.Context(), full.TransactionID))(t)
 	require.Equal(t, callbacks, c.Callbacks, "none of its callbacks was made")
 	require.WithinDuration(t, time.Now().Add(callbackRetry), *c.SettleAt, time.Minute)
 	require.Equal(t, checkout.OutcomeSucceeded, c.Outcome, "the session finds it when it asks")
@@ -174,11 +175,11 @@ func TestChallenge_EndsAsTheCardSays(t *testing.T) {
 		answered := ask(t, n, http.MethodPost, req.TransactionID, c.answer)
 		require.Equal(t, http.StatusSeeOther, answered.Code)
 		require.Equal(t, req.ReturnURL, answered.Header().Get("Location"))
-		got := must(n.Payment(t.Context(), req.TransactionID))(t)
+		got := must.Get(n.Payment(t.Context(), req.TransactionID))(t)
 		require.Equal(t, c.outcome, got.Outcome)
 		require.Equal(t, c.failure, got.Failure)
 		ask(t, n, http.MethodPost, req.TransactionID, "refuse")
-		require.Equal(t, got, must(n.Payment(t.Context(), req.TransactionID))(t), "decided once")
+		require.Equal(t, got, must.Get(n.Payment(t.Context(), req.TransactionID))(t), "decided once")
 	}
 	require.Equal(t, http.StatusNotFound, ask(t, n, http.MethodGet, checkout.NewID("txn"), "").Code)
 	require.Equal(t, http.StatusNotFound, ask(t, n, http.MethodGet, "<script>", "").Code)
@@ -197,41 +198,30 @@ func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.Resp
 func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	n := newNetwork(t)
 	p := &Payouts{Sandbox: n.Sandbox}
-	require.Equal(t, "0.000016875", must(Rates{}.Quote(t.Context(), money.EUR, money.BTC))(t).Rate.String())
-	require.Error(t, errorOf(Rates{}.Quote(t.Context(), "XXX", money.BTC)))
+	require.Equal(t, "0.000016875", must.Get(Rates{}.Quote(t.Context(), money.EUR, money.BTC))(t).Rate.String())
+	require.Error(t, must.Err(Rates{}.Quote(t.Context(), "XXX", money.BTC)))
 
 	ask := storage.PayoutToSend{Payout: checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Destination: "0xabc",
 		SourceAmount: 100, SourceCurrency: money.USD, Currency: money.ETH, ExchangeRate: money.MustRate("1.000000000000000001")}}
-	got := must(signTransfer(ask))(t)
+	got := must.Get(signTransfer(ask))(t)
 	require.Equal(t, "0.001000000000000001", got.Fee.String(), "rounded up to 18 places")
 	require.Equal(t, "0.999000000000000000", got.Amount.String())
-	require.Equal(t, got, must(signTransfer(ask))(t))
+	require.Equal(t, got, must.Get(signTransfer(ask))(t))
 	for range 2 {
-		failure := must(p.broadcast(t.Context(), "po_1", got.Signed))(t)
+		failure := must.Get(p.broadcast(t.Context(), "po_1", got.Signed))(t)
 		require.Empty(t, failure)
 	}
-	require.Error(t, errorOf(p.broadcast(t.Context(), "po_2", got.Signed)), "another payout's transfer")
+	require.Error(t, must.Err(p.broadcast(t.Context(), "po_2", got.Signed)), "another payout's transfer")
 
 	for address, want := range map[string]checkout.PayoutFailure{
 		"": checkout.PayoutInvalidAddress, "sandbox:invalid": checkout.PayoutInvalidAddress, "sandbox:no-liquidity": checkout.PayoutInsufficientLiquidity,
 	} {
 		ask.Destination = address
-		got := must(signTransfer(ask))(t)
+		got := must.Get(signTransfer(ask))(t)
 		require.Equal(t, want, got.Failed, address)
 	}
 	ask.Destination = "sandbox:network-error"
-	got = must(signTransfer(ask))(t)
-	failure := must(p.broadcast(t.Context(), "po_1", got.Signed))(t)
+	got = must.Get(signTransfer(ask))(t)
+	failure := must.Get(p.broadcast(t.Context(), "po_1", got.Signed))(t)
 	require.Equal(t, checkout.PayoutNetworkError, failure)
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }

@@ -11,6 +11,7 @@ import (
 	api "github.com/stripe/stripe-go/v85"
 
 	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -150,11 +151,11 @@ var contract = map[string]func(*world){
 	"prepare twice": func(w *world) {
 		w = w.alone()
 		req, reference := w.prepare("visa")
-		again := must(w.network.Prepare(w.Context(), req))(w)
+		again := must.Get(w.network.Prepare(w.Context(), req))(w)
 		require.Equal(w, reference, again, "within the memory of the network it is the same one")
 		if w.double != nil {
 			require.NoError(w, w.double.ForgetKeys(w.Context()))
-			again = must(w.network.Prepare(w.Context(), req))(w)
+			again = must.Get(w.network.Prepare(w.Context(), req))(w)
 			require.NotEqual(w, reference, again)
 			require.Equal(w, checkout.OutcomeUntried, w.payment(again).Outcome)
 		}
@@ -177,45 +178,45 @@ var contract = map[string]func(*world){
 		} {
 			changed := req
 			change(&changed)
-			require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), reference, 1, changed)), what)
+			require.ErrorContains(w, must.Err(w.network.Confirm(w.Context(), reference, 1, changed)), what)
 		}
 		require.Equal(w, 0, w.charges(reference))
 
-		foreign := must(w.api.V1PaymentIntents.Create(w.Context(), &api.PaymentIntentCreateParams{
+		foreign := must.Get(w.api.V1PaymentIntents.Create(w.Context(), &api.PaymentIntentCreateParams{
 			Amount: api.Int64(1050), Currency: api.String("eur"), PaymentMethodTypes: []*string{api.String("card")},
 			Metadata: map[string]string{"transaction_id": req.TransactionID, "session_id": req.SessionID},
 		}))(w)
-		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), foreign.ID, 1, req)), "confirmation method is not manual")
-		require.ErrorContains(w, errorOf(w.network.Payment(w.Context(), foreign.ID)), "confirmation method is not manual")
+		require.ErrorContains(w, must.Err(w.network.Confirm(w.Context(), foreign.ID, 1, req)), "confirmation method is not manual")
+		require.ErrorContains(w, must.Err(w.network.Payment(w.Context(), foreign.ID)), "confirmation method is not manual")
 	},
 	"an intent that nobody knows": func(w *world) {
 		req := w.newRequest("visa")
 		for _, reference := range []string{"pi_3NobodyMadeThisOne", "", "txn_1", "pi_1/confirm", "pi_1?expand=x"} {
-			require.Error(w, errorOf(w.network.Confirm(w.Context(), reference, 1, req)), reference)
-			require.Error(w, errorOf(w.network.Payment(w.Context(), reference)), reference)
-			require.Error(w, errorOf(w.network.Cancel(w.Context(), reference, checkout.FailureProcessingError)), reference)
-			require.Error(w, errorOf(w.network.Refund(w.Context(), reference, "re_1")), reference)
+			require.Error(w, must.Err(w.network.Confirm(w.Context(), reference, 1, req)), reference)
+			require.Error(w, must.Err(w.network.Payment(w.Context(), reference)), reference)
+			require.Error(w, must.Err(w.network.Cancel(w.Context(), reference, checkout.FailureProcessingError)), reference)
+			require.Error(w, must.Err(w.network.Refund(w.Context(), reference, "re_1")), reference)
 		}
 	},
 	"an amount below the network's minimum": func(w *world) {
 		req := w.newRequest("visa")
 		req.Amount = 10
-		require.ErrorContains(w, errorOf(w.network.Prepare(w.Context(), req)), "amount_too_small")
+		require.ErrorContains(w, must.Err(w.network.Prepare(w.Context(), req)), "amount_too_small")
 	},
 	// The client secret is in the address bar of a customer who returns from the bank, and the publishable key is in
 	// every page. Both together must not confirm the payment.
 	"a browser cannot confirm": func(w *world) {
 		key := w.publishableKey()
 		req, reference := w.prepare("visa")
-		i := must(w.api.V1PaymentIntents.Retrieve(w.Context(), reference, nil))(w)
+		i := must.Get(w.api.V1PaymentIntents.Retrieve(w.Context(), reference, nil))(w)
 		form := url.Values{
 			"confirmation_token": {req.Token}, "client_secret": {i.ClientSecret}, "return_url": {"https://pay.example/"},
 		}
-		request := must(http.NewRequestWithContext(w.Context(), http.MethodPost,
+		request := must.Get(http.NewRequestWithContext(w.Context(), http.MethodPost,
 			w.address()+"/v1/payment_intents/"+reference+"/confirm", strings.NewReader(form.Encode())))(w)
 		request.Header.Set("Authorization", "Bearer "+key)
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		response := must(http.DefaultClient.Do(request))(w)
+		response := must.Get(http.DefaultClient.Do(request))(w)
 		require.NoError(w, response.Body.Close())
 		require.GreaterOrEqual(w, response.StatusCode, 400)
 		require.Equal(w, checkout.OutcomeUntried, w.payment(reference).Outcome)
@@ -330,7 +331,7 @@ var contract = map[string]func(*world){
 		req, reference = w.prepare("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultLost, Match: reference + "/confirm", Count: often})
 		w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: "GET /v1/payment_intents/" + reference, Count: 1})
-		require.Error(w, errorOf(w.network.Confirm(w.Context(), reference, 1, req)))
+		require.Error(w, must.Err(w.network.Confirm(w.Context(), reference, 1, req)))
 		require.Equal(w, checkout.OutcomeUntried, w.payment(reference).Outcome, "it was not sent")
 		require.NoError(w, w.double.Plan(acquirer.Fault{
 			Kind: acquirer.FaultSlow, Match: "GET /v1/payment_intents/" + reference, Count: 1, Delay: 50,
@@ -343,10 +344,10 @@ var contract = map[string]func(*world){
 		w = w.alone()
 		req := w.newRequest("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultLost, Match: "POST /v1/payment_intents", Count: often})
-		require.Error(w, errorOf(w.network.Prepare(w.Context(), req)))
+		require.Error(w, must.Err(w.network.Prepare(w.Context(), req)))
 		w.double.Clear()
-		reference := must(w.network.Prepare(w.Context(), req))(w)
-		facts := must(w.double.Facts(w.Context()))(w)
+		reference := must.Get(w.network.Prepare(w.Context(), req))(w)
+		facts := must.Get(w.double.Facts(w.Context()))(w)
 		require.Equal(w, []acquirer.IntentFact{{
 			ID: reference, TransactionID: req.TransactionID, Status: "requires_payment_method", Amount: 1050, Currency: "eur",
 		}}, facts.Intents)
@@ -388,7 +389,7 @@ var contract = map[string]func(*world){
 		w.needDouble()
 		w.atBank(w.confirm(reference, 1, req).ActionURL, "confirm")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: reference + "/confirm", Count: 1})
-		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), reference, 2, req)), "the confirmation has not taken place")
+		require.ErrorContains(w, must.Err(w.network.Confirm(w.Context(), reference, 2, req)), "the confirmation has not taken place")
 		require.Equal(w, checkout.OutcomeAgreed, w.payment(reference).Outcome)
 		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 3, req).Outcome)
 		require.Equal(w, 1, w.charges(reference))
@@ -396,7 +397,7 @@ var contract = map[string]func(*world){
 	"too many requests": func(w *world) {
 		req, reference := w.prepare("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultTooMany, Match: reference + "/confirm", Count: 1})
-		require.ErrorContains(w, errorOf(w.network.Confirm(w.Context(), reference, 1, req)), "Stripe answered 429, code rate_limit, request req_")
+		require.ErrorContains(w, must.Err(w.network.Confirm(w.Context(), reference, 1, req)), "Stripe answered 429, code rate_limit, request req_")
 		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 2, req).Outcome)
 	},
 	"forgotten keys": func(w *world) {
@@ -457,10 +458,10 @@ var contract = map[string]func(*world){
 				require.Equal(w, money.Amount(1050), got.Cost.Gross)
 			}
 			require.True(w, got.Cost.AvailableAt.After(got.CreatedAt), "%v", got.Cost.AvailableAt)
-			require.Equal(w, got, must(w.network.Charged(w.Context(), reference))(w))
+			require.Equal(w, got, must.Get(w.network.Charged(w.Context(), reference))(w))
 		}
 		require.True(w, found)
-		require.ErrorIs(w, errorOf(w.network.Charged(w.Context(), "pi_unknown")), checkout.ErrNotFound)
+		require.ErrorIs(w, must.Err(w.network.Charged(w.Context(), "pi_unknown")), checkout.ErrNotFound)
 	},
 	"movements of the balance are listed": func(w *world) {
 		since := time.Now().Add(-time.Minute)

@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -31,7 +32,7 @@ const testKey = "sk_test_contract"
 // newDouble starts a double of its own for the test.
 func newDouble(t *testing.T) *world {
 	t.Helper()
-	double := must(acquirer.Start(t.Context(), acquirer.Options{
+	double := must.Get(acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey,
 	}))(t)
 	t.Cleanup(double.Stop)
@@ -40,7 +41,7 @@ func newDouble(t *testing.T) *world {
 
 func newWorld(t *testing.T, key, apiURL string, double *acquirer.Acquirer) *world {
 	t.Helper()
-	network := must(stripe.New(stripe.Options{
+	network := must.Get(stripe.New(stripe.Options{
 		SecretKey: key, Mode: checkout.ModeTest, APIURL: apiURL, Simulated: apiURL != "",
 	}))(t)
 	config := &api.BackendConfig{
@@ -82,12 +83,12 @@ func (w *world) holds(t *testing.T) {
 func TestSimulation_OfLiveModeNeedsALiveDouble(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{true, false} {
-		double := must(acquirer.Start(t.Context(), acquirer.Options{
+		double := must.Get(acquirer.Start(t.Context(), acquirer.Options{
 			DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey, Livemode: live,
 		}))(t)
 		t.Cleanup(double.Stop)
 		w := newWorld(t, testKey, double.APIURL(), nil)
-		w.network = must(stripe.New(stripe.Options{
+		w.network = must.Get(stripe.New(stripe.Options{
 			SecretKey: testKey, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true,
 		}))(t)
 		req := w.newRequest("visa")
@@ -110,7 +111,7 @@ func (w *world) in(t *testing.T) *world {
 // newRequest returns a request for a new transaction with one of Stripe's test cards (pm_card_…).
 func (w *world) newRequest(card string) checkout.ChargeRequest {
 	w.Helper()
-	token := must(w.api.V1TestHelpersConfirmationTokens.Create(w.Context(),
+	token := must.Get(w.api.V1TestHelpersConfirmationTokens.Create(w.Context(),
 		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)}))(w)
 	return checkout.ChargeRequest{
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession),
@@ -121,13 +122,13 @@ func (w *world) newRequest(card string) checkout.ChargeRequest {
 func (w *world) prepare(card string) (checkout.ChargeRequest, string) {
 	w.Helper()
 	req := w.newRequest(card)
-	reference := must(w.network.Prepare(w.Context(), req))(w)
+	reference := must.Get(w.network.Prepare(w.Context(), req))(w)
 	return req, reference
 }
 
 func (w *world) confirm(reference string, number int, req checkout.ChargeRequest) checkout.ChargeResult {
 	w.Helper()
-	return must(w.network.Confirm(w.Context(), reference, number, req))(w)
+	return must.Get(w.network.Confirm(w.Context(), reference, number, req))(w)
 }
 
 // paid makes a payment with a card that is charged at once.
@@ -140,17 +141,17 @@ func (w *world) paid(card string) (checkout.ChargeRequest, string) {
 
 func (w *world) refund(reference, id string) checkout.RefundResult {
 	w.Helper()
-	return must(w.network.Refund(w.Context(), reference, id))(w)
+	return must.Get(w.network.Refund(w.Context(), reference, id))(w)
 }
 
 func (w *world) payment(reference string) checkout.ChargeResult {
 	w.Helper()
-	return must(w.network.Payment(w.Context(), reference))(w)
+	return must.Get(w.network.Payment(w.Context(), reference))(w)
 }
 
 func (w *world) cancel(reference string, reason checkout.FailureCode) checkout.ChargeResult {
 	w.Helper()
-	return must(w.network.Cancel(w.Context(), reference, reason))(w)
+	return must.Get(w.network.Cancel(w.Context(), reference, reason))(w)
 }
 
 // charges returns how often money was taken for the intent.
@@ -180,7 +181,7 @@ func (w *world) atBank(page, answer string) string {
 	w.Helper()
 	w.needDouble() // Stripe's own page needs a browser
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response := must(client.PostForm(page, url.Values{"answer": {answer}}))(w)
+	response := must.Get(client.PostForm(page, url.Values{"answer": {answer}}))(w)
 	require.NoError(w, response.Body.Close())
 	require.Equal(w, http.StatusSeeOther, response.StatusCode)
 	return response.Header.Get("Location")
@@ -206,14 +207,3 @@ func (w *world) publishableKey() string {
 	}
 	return key
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities/stripe"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
@@ -101,7 +102,7 @@ func TestVerifyEvent_TellsTheIntentOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	const body = `{"id": "evt_2", "type": "charge.dispute.created", "livemode": false, "created": 0,
 		"data": {"object": {"object": "dispute", "id": "du_1", "payment_intent": "pi_1"}}}`
-	got := must(stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeTest, []string{webhookSecret}))(t)
+	got := must.Get(stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), checkout.ModeTest, []string{webhookSecret}))(t)
 	require.Equal(t, checkout.ModeTest, got.Mode)
 	require.Equal(t, "du_1", got.ObjectID)
 	require.Equal(t, "pi_1", got.Reference)
@@ -126,7 +127,7 @@ func TestEvents_OfTheOtherModeAreRefused(t *testing.T) {
 
 	w := newDouble(t)
 	w.prepare("visa")
-	live := must(stripe.New(stripe.Options{SecretKey: testKey, Mode: checkout.ModeLive, APIURL: w.apiURL, Simulated: true}))(t)
+	live := must.Get(stripe.New(stripe.Options{SecretKey: testKey, Mode: checkout.ModeLive, APIURL: w.apiURL, Simulated: true}))(t)
 	_, _, err := live.Events(t.Context(), "", time.Now().Add(-time.Minute))
 	require.ErrorContains(t, err, "the report was sent to live mode but belongs to the other mode")
 }
@@ -186,7 +187,7 @@ func TestEvents_OfALongTimeKeepTheActivityAlive(t *testing.T) {
 		return len(got), err
 	}
 	env.RegisterActivity(read)
-	value := must(env.ExecuteActivity(read))(t)
+	value := must.Get(env.ExecuteActivity(read))(t)
 	var events int
 	require.NoError(t, value.Get(&events))
 	require.Equal(t, 1, events, "also behind hours without one")
@@ -205,5 +206,5 @@ func types(events []books.AcquirerEvent) []string {
 func (w *world) mustPrepare(req checkout.ChargeRequest) string {
 	w.Helper()
 	req.TransactionID = checkout.NewID(checkout.PrefixTransaction)
-	return must(w.network.Prepare(w.Context(), req))(w)
+	return must.Get(w.network.Prepare(w.Context(), req))(w)
 }

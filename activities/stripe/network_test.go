@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/stripe"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -64,7 +65,7 @@ func imitate(t *testing.T, answer http.HandlerFunc) *stripe.Network {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	return must(stripe.New(stripe.Options{
+	return must.Get(stripe.New(stripe.Options{
 		SecretKey: "sk_test_verysecret", Mode: checkout.ModeTest, APIURL: server.URL, Simulated: true,
 	}))(t)
 }
@@ -167,7 +168,7 @@ func TestCancel_OfAnIntentThatWasChargedMeanwhile(t *testing.T) {
 		}
 		fmt.Fprint(w, intent(status))
 	})
-	got := must(network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError))(t)
+	got := must.Get(network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError))(t)
 	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
 	require.Empty(t, got.Failure)
 }
@@ -183,7 +184,7 @@ func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
 		}
 		fmt.Fprint(w, intent(`"status": "requires_confirmation"`))
 	})
-	require.ErrorIs(t, errorOf(network.Confirm(t.Context(), "pi_1", 2, ours)), stripe.ErrNotConfirmed)
+	require.ErrorIs(t, must.Err(network.Confirm(t.Context(), "pi_1", 2, ours)), stripe.ErrNotConfirmed)
 }
 
 // TestErrors_HoldNoSecret goes through everything that Stripe or the way to it can answer.
@@ -240,13 +241,13 @@ func TestPrepare_TellsARefusalFromANetworkThatIsAway(t *testing.T) {
 
 // The SDK would print answers, which hold client secrets.
 func TestErrors_NothingIsPrinted(t *testing.T) { //nolint:paralleltest // it looks at what the process prints
-	said := must(os.Create(filepath.Join(t.TempDir(), "said")))(t)
+	said := must.Get(os.Create(filepath.Join(t.TempDir(), "said")))(t)
 	out, errors := os.Stdout, os.Stderr
 	defer func() { os.Stdout, os.Stderr = out, errors }()
 	os.Stdout, os.Stderr = said, said
 	network := imitate(t, refuse(http.StatusBadRequest, `{"error": {"message": "pi_1_secret_x"}}`))
-	require.Error(t, errorOf(network.Payment(t.Context(), "pi_1")))
-	require.Empty(t, string(must(os.ReadFile(said.Name()))(t)))
+	require.Error(t, must.Err(network.Payment(t.Context(), "pi_1")))
+	require.Empty(t, string(must.Get(os.ReadFile(said.Name()))(t)))
 }
 
 func TestErrors_SayThatTheCallerHasGone(t *testing.T) {
@@ -279,13 +280,13 @@ func TestConfirm_SendsWhatTheDesignSays(t *testing.T) {
 	})
 	req := ours
 	req.ReturnURL = "https://pay.example/return"
-	require.NoError(t, errorOf(network.Confirm(t.Context(), "pi_1", 7, req)))
+	require.NoError(t, must.Err(network.Confirm(t.Context(), "pi_1", 7, req)))
 	require.Equal(t, "txn_1:confirm:7", key)
 	require.Equal(t, "confirmation_token=ctoken_1&expand%5B0%5D=latest_charge&expand%5B1%5D=payment_method&"+
 		"return_url=https%3A%2F%2Fpay.example%2Freturn&use_stripe_sdk=false", form)
 
 	status = `"status": "requires_confirmation"`
-	require.NoError(t, errorOf(network.Confirm(t.Context(), "pi_1", 8, req)))
+	require.NoError(t, must.Err(network.Confirm(t.Context(), "pi_1", 8, req)))
 	require.Equal(t, "txn_1:confirm:8", key)
 	require.NotContains(t, form, "ctoken_1", "the bank has agreed to the card that the intent holds")
 }
@@ -299,7 +300,7 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		form, key = r.PostForm.Encode(), r.Header.Get("Idempotency-Key")
 		fmt.Fprint(w, answer)
 	})
-	require.Equal(t, "pi_1", must(network.Prepare(t.Context(), ours))(t))
+	require.Equal(t, "pi_1", must.Get(network.Prepare(t.Context(), ours))(t))
 	require.Equal(t, "txn_1:create", key)
 	require.Equal(t, "amount=1050&capture_method=automatic&confirmation_method=manual&currency=eur&"+
 		"metadata%5Bsession_id%5D=cs_1&metadata%5Btransaction_id%5D=txn_1&payment_method_types%5B0%5D=card", form)
@@ -311,9 +312,9 @@ func TestPrepare_SendsWhatTheDesignSays(t *testing.T) {
 		`"confirmation_method": "automatic"`: "not manual",
 	} {
 		answer = intent(fields)
-		require.ErrorContains(t, errorOf(network.Prepare(t.Context(), ours)), want)
+		require.ErrorContains(t, must.Err(network.Prepare(t.Context(), ours)), want)
 	}
 	inYen := ours
 	inYen.Currency = "JPY"
-	require.ErrorContains(t, errorOf(network.Prepare(t.Context(), inYen)), `currency "JPY" is not charged with Stripe`)
+	require.ErrorContains(t, must.Err(network.Prepare(t.Context(), inYen)), `currency "JPY" is not charged with Stripe`)
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 const specURL = "https://stripe.com/spec3.json" // a name: it is not loaded from there
@@ -114,7 +116,7 @@ func check(value any) error {
 // compared returns the address of a proxy. It compares the double's answers with Stripe's document, field by field.
 func compared(t *testing.T, apiURL string) string {
 	t.Helper()
-	to := must(url.Parse(apiURL))(t)
+	to := must.Get(url.Parse(apiURL))(t)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		ModifyResponse: func(r *http.Response) error {

@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 	api "github.com/stripe/stripe-go/v85"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 )
 
 // risks asks for the risks of a charge. Their ids differ in each run and are left out.
 func (w *world) risks(reference string) []books.ChargeRisk {
 	w.Helper()
-	got := must(w.network.Risks(w.Context(), reference))(w)
+	got := must.Get(w.network.Risks(w.Context(), reference))(w)
 	for i := range got {
 		require.NotEmpty(w, got[i].ID)
 		got[i].ID = ""
@@ -44,7 +45,7 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 		require.Equal(t, []books.ChargeRisk{dispute, warning}, w.risks(reference))
 	}
 	require.Empty(t, w.risks(other), "the charge of another intent")
-	require.ErrorContains(t, errorOf(w.network.Risks(t.Context(), "../events")), "not the id")
+	require.ErrorContains(t, must.Err(w.network.Risks(t.Context(), "../events")), "not the id")
 }
 
 func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
@@ -54,7 +55,7 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 		"visa": books.RiskLost, "pendingRefund": books.RiskOpen, "refundFail": books.RiskWon,
 	} {
 		req, reference := w.paid(card)
-		require.NoError(t, errorOf(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+		require.NoError(t, must.Err(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 			PaymentIntent: api.String(reference), Amount: api.Int64(300),
 		})))
 		if card == "refundFail" {

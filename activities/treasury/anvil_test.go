@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/activities/ethereum"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -36,7 +37,7 @@ func (base fixture) withAnvil(t *testing.T) onAnvil {
 	t.Helper()
 	f := onAnvil{fixture: base, anvil: chains.ForTest(t, chains.Options{}), key: 1}
 	ctx := t.Context()
-	f.market = must(f.anvil.DeployMarket(ctx))(t)
+	f.market = must.Get(f.anvil.DeployMarket(ctx))(t)
 	treasury := f.anvil.Accounts[f.key]
 	f.payee = f.anvil.Accounts[2]
 	require.NoError(t, f.anvil.Fund(ctx, "USDC", f.market.USDC, treasury, big.NewInt(1_000_000_000_000)))
@@ -50,8 +51,8 @@ func (base fixture) withAnvil(t *testing.T) onAnvil {
 // open makes the treasury use the node at that address.
 func (f *onAnvil) open(t *testing.T, rpcURL string) {
 	t.Helper()
-	signer := must(ethereum.NewRemoteSigner(f.anvil.URL))(t)
-	f.node = must(ethereum.Open(t.Context(), ethereum.Options{
+	signer := must.Get(ethereum.NewRemoteSigner(f.anvil.URL))(t)
+	f.node = must.Get(ethereum.Open(t.Context(), ethereum.Options{
 		RPCURLs: []string{rpcURL}, ChainID: f.anvil.ChainID, Treasury: f.anvil.Accounts[f.key].Hex(), Signer: signer,
 		Tokens:     map[money.PayoutCurrency]string{money.USDC: f.market.USDC.Hex(), money.USDT: f.market.USDT.Hex()},
 		MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
@@ -94,7 +95,7 @@ func (f onAnvil) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 // received returns what the merchant has, in the smallest unit of USDC.
 func (f onAnvil) received(t *testing.T) string {
 	t.Helper()
-	balance := must(f.anvil.Read(t.Context(), "USDC", f.market.USDC, "balanceOf", f.payee))(t)
+	balance := must.Get(f.anvil.Read(t.Context(), "USDC", f.market.USDC, "balanceOf", f.payee))(t)
 	units, ok := balance.(*big.Int)
 	require.True(t, ok)
 	return units.String()
@@ -103,7 +104,7 @@ func (f onAnvil) received(t *testing.T) string {
 // version returns a version of a transfer, the first being 1.
 func (f onAnvil) version(t *testing.T, transferID string, number int) treasury.TransferVersion {
 	t.Helper()
-	live := must(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10))(t)
+	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10))(t)
 	for _, transfer := range live {
 		if transfer.ID == transferID {
 			return transfer.Versions[number-1]

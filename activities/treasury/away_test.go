@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
 )
@@ -16,10 +17,10 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
-	require.Error(t, errorOf(f.Transfer(t.Context(), ref)))
-	got := must(f.Store.Payouts.HoldAwayPayout(t.Context(), ref))(t)
+	require.Error(t, must.Err(f.Transfer(t.Context(), ref)))
+	got := must.Get(f.Store.Payouts.HoldAwayPayout(t.Context(), ref))(t)
 	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldAway, Generation: 1}, got)
-	late := must(f.Store.Installation.Overdue(t.Context(), 0, "", 10))(t)
+	late := must.Get(f.Store.Installation.Overdue(t.Context(), 0, "", 10))(t)
 	require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
 
 	f.chain.refuse = nil
@@ -28,16 +29,16 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Hold, p.NextActionAt})
 	f.requirePaidOnce(t, ref)
-	got = must(f.Store.Payouts.HoldAwayPayout(t.Context(), ref))(t)
+	got = must.Get(f.Store.Payouts.HoldAwayPayout(t.Context(), ref))(t)
 	require.Equal(t, treasury.TransferOutcome{Generation: 1}, got, "it was sent")
-	require.ErrorIs(t, errorOf(f.Store.Payouts.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))), checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.Store.Payouts.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))), checkout.ErrNotFound)
 }
 
 // The time in which no node answered does not use up the patience with another hold.
 func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	require.NoError(t, errorOf(f.Store.Payouts.HoldAwayPayout(t.Context(), ref)))
+	require.NoError(t, must.Err(f.Store.Payouts.HoldAwayPayout(t.Context(), ref)))
 	f.Exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
 	f.chain.planErr = treasury.ErrFeeTooHigh
 	for range 2 {
@@ -51,8 +52,8 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 	f.chain.reverts["0xMerchant"] = true
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
-	require.Error(t, errorOf(f.Transfer(t.Context(), ref)))
-	require.NoError(t, errorOf(f.Store.Payouts.HoldAwayPayout(t.Context(), ref)))
+	require.Error(t, must.Err(f.Transfer(t.Context(), ref)))
+	require.NoError(t, must.Err(f.Store.Payouts.HoldAwayPayout(t.Context(), ref)))
 	f.chain.refuse = nil
 	f.settle(t)
 	p := f.read(t, ref)
@@ -63,9 +64,9 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	require.NoError(t, errorOf(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)))
+	require.NoError(t, must.Err(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)))
 	payments := &activities.Payments{Payouts: f.Store.Payouts, Sessions: f.Store.Sessions, Webhooks: f.Store.Webhooks.WebhookReader}
-	got := must(payments.HoldPayout(t.Context(), ref))(t)
+	got := must.Get(payments.HoldPayout(t.Context(), ref))(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
 	finish := func() {
 		t.Helper()

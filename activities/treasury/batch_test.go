@@ -9,6 +9,7 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -68,7 +69,7 @@ func TestBatch_WaitsForOthers(t *testing.T) {
 	require.Equal(t, 2, f.sync(t).Signed, "a transfer is full")
 	require.Zero(t, f.sync(t).Signed)
 
-	require.NoError(t, errorOf(f.Store.Payouts.HoldAwayPayout(t.Context(), left)))
+	require.NoError(t, must.Err(f.Store.Payouts.HoldAwayPayout(t.Context(), left)))
 	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '2 hours' WHERE id = $1`, left.ID)
 	require.Equal(t, 1, f.sync(t).Signed, "it waits for others since it was made, not since no node answered")
 }
@@ -159,7 +160,7 @@ func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	f.payouts(t, 3)
 	f.chain.replan = func(plan *treasury.TransferPlan) { plan.Fee = plan.Fee.Add(btc(1)) }
-	require.ErrorContains(t, errorOf(f.Sync(t.Context())), "the payouts do not share the fee of the transfer")
+	require.ErrorContains(t, must.Err(f.Sync(t.Context())), "the payouts do not share the fee of the transfer")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
 
@@ -176,7 +177,7 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 		},
 	} {
 		f.chain.replan = forge
-		require.ErrorContains(t, errorOf(f.Sync(t.Context())), wrong)
+		require.ErrorContains(t, must.Err(f.Sync(t.Context())), wrong)
 	}
 	f.chain.replan = nil
 	require.Equal(t, 1, f.sync(t).Bumped)

@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/activities/bitcoin"
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -39,7 +40,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 	ctx := t.Context()
 	require.NoError(t, f.node.OpenWallet(ctx, "treasury"))
 	require.NoError(t, f.node.OpenWallet(ctx, "merchant"))
-	require.NoError(t, errorOf(f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)))
+	require.NoError(t, must.Err(f.node.Fund(ctx, "treasury", slices.Repeat([]string{"0.05"}, coins)...)))
 	f.mine(t, 6)
 	f.market = chains.NewFeeMarket(f.node.URL)
 	t.Cleanup(f.market.Close)
@@ -53,7 +54,7 @@ func newOnBitcoin(t *testing.T, coins int) onBitcoin {
 func (f onBitcoin) process(t *testing.T) *treasurer.Treasury {
 	t.Helper()
 	process := f.fixture.process(t)
-	chain := must(bitcoin.Open(t.Context(), bitcoin.Options{
+	chain := must.Get(bitcoin.Open(t.Context(), bitcoin.Options{
 		Network: "regtest", RPCURL: f.market.URL(), RPCPassword: f.node.Password, Wallet: "treasury", Signs: true,
 		FeeTarget: 1,
 	}))(t)
@@ -63,7 +64,7 @@ func (f onBitcoin) process(t *testing.T) *treasurer.Treasury {
 
 func (f onBitcoin) mine(t *testing.T, blocks int) {
 	t.Helper()
-	require.NoError(t, errorOf(f.node.Mine(t.Context(), blocks)))
+	require.NoError(t, must.Err(f.node.Mine(t.Context(), blocks)))
 }
 
 // paid returns what every transaction that paid the merchant paid it, by transaction.
@@ -90,7 +91,7 @@ func (f onBitcoin) paid(t *testing.T) map[string][]money.Crypto {
 // wallet returns what the treasury has in final blocks.
 func (f onBitcoin) wallet(t *testing.T) money.Crypto {
 	t.Helper()
-	return must(f.Chains[money.Bitcoin].Snapshot(t.Context()))(t).FinalBalances[money.BTC]
+	return must.Get(f.Chains[money.Bitcoin].Snapshot(t.Context()))(t).FinalBalances[money.BTC]
 }
 
 // requirePaidOnce compares payouts, the chain and the ledger, to the last satoshi.
@@ -119,7 +120,7 @@ func (f onBitcoin) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
 // The signer refuses coins in another order than the first version's. A payout above the float holds up no other.
 func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f := newOnBitcoin(t, 1)
-	require.NoError(t, errorOf(f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")))
+	require.NoError(t, must.Err(f.node.Fund(t.Context(), "treasury", "0.11", "0.15", "0.10", "0.16", "0.12", "0.14", "0.13")))
 	f.mine(t, 6)
 	refs := []checkout.Ref{f.payout(t, f.owner, 6_500_000, money.BTC)}
 	for range 4 {
@@ -127,7 +128,7 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	}
 	f.Limits.Payout = 20_000_000
 	above := f.payout(t, f.owner, 10_000_000, money.BTC)
-	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), refs[4])), treasury.ErrAwaitsBatch, "a round signs it, with others")
+	require.ErrorIs(t, must.Err(f.Transfer(t.Context(), refs[4])), treasury.ErrAwaitsBatch, "a round signs it, with others")
 	require.Equal(t, 5, f.sync(t).Signed)
 	require.Equal(t, checkout.HoldFloat, f.read(t, above).Hold)
 	require.Greater(t, f.query(t, `SELECT count(*) FROM transfer_slot`), int64(5))
@@ -144,7 +145,7 @@ func TestBitcoin_ATransferOfSeveralCoinsIsReplaced(t *testing.T) {
 	f.mine(t, 6)
 	f.sync(t)
 
-	require.NoError(t, errorOf(f.node.Fund(t.Context(), "treasury", "2")))
+	require.NoError(t, must.Err(f.node.Fund(t.Context(), "treasury", "2")))
 	f.mine(t, 6)
 	f.Exec(t, `UPDATE payout SET next_action_at = now() WHERE id = $1`, above.ID)
 	require.Equal(t, 1, f.sync(t).Signed)
@@ -176,7 +177,7 @@ func TestBitcoin_RecoversALostBatch(t *testing.T) {
 	accounts := f.accounts(t)
 	o := treasurer.ThawOrder{AccountID: accounts[0].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered)
-	got := must(f.Recover(t.Context(), treasurer.RecoveryOrder{
+	got := must.Get(f.Recover(t.Context(), treasurer.RecoveryOrder{
 		AccountID: o.AccountID, Apply: true, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}))(t)
 	require.Len(t, got.Found, 4)
 	for _, r := range got.Found {

@@ -8,6 +8,7 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -16,7 +17,7 @@ import (
 func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
 	f := newOnAnvil(t)
 	require.NoError(t, f.anvil.Automine(t.Context(), true))
-	burner := must(f.anvil.Deploy(t.Context(), "Payee", uint8(0)))(t)
+	burner := must.Get(f.anvil.Deploy(t.Context(), "Payee", uint8(0)))(t)
 	require.NoError(t, f.anvil.Automine(t.Context(), false))
 	f.booked(t)
 	owner := f.merchant(t, burner.Hex())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -14,7 +15,7 @@ import (
 func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		payouts := must(f.Store.Treasury.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
+		payouts := must.Get(f.Store.Treasury.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
 			Action: "transfer.canceled", Subject: transferID}))(t)
 		require.Equal(t, []checkout.Ref{of}, payouts)
 	}
@@ -60,8 +61,8 @@ func TestCancelTransfer_TheCancellationWins(t *testing.T) {
 	f.mine(t, 2)
 	require.Equal(t, 1, f.sync(t).Canceled)
 	f.requireCanceled(t, ref)
-	require.ErrorIs(t, errorOf(f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})), checkout.ErrConflict)
-	require.ErrorIs(t, errorOf(f.Store.Treasury.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})), checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.Store.Treasury.CancelTransfer(t.Context(), id, merchant.AuditEntry{})), checkout.ErrConflict)
+	require.ErrorIs(t, must.Err(f.Store.Treasury.CancelTransfer(t.Context(), "tr_none", merchant.AuditEntry{})), checkout.ErrNotFound)
 }
 
 func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
@@ -100,8 +101,8 @@ func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
 func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) {
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	live := must(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 1))(t)
-	plan := must(f.chain.Cancel(t.Context(), live[0].Newest()))(t)
+	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 1))(t)
+	plan := must.Get(f.chain.Cancel(t.Context(), live[0].Newest()))(t)
 	_, _, err := f.Store.Treasury.AddVersion(t.Context(), live[0], plan, nil)
 	require.ErrorContains(t, err, "the replacement pays something else")
 }

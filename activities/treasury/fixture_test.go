@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -117,8 +118,8 @@ func (f fixture) begin(
 	}
 	id := p.ID
 	require.NoError(t, f.Store.Sessions.CreatePayment(ctx, p))
-	quote := must((&fakeRates{}).Quote(ctx, money.EUR, to))(t)
-	require.NoError(t, errorOf(f.Store.Sessions.BeginPayment(ctx, s.Ref, id, quote, id)))
+	quote := must.Get((&fakeRates{}).Quote(ctx, money.EUR, to))(t)
+	require.NoError(t, must.Err(f.Store.Sessions.BeginPayment(ctx, s.Ref, id, quote, id)))
 	return s.Ref, id
 }
 
@@ -159,36 +160,36 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 // end ends a generation of a payout as its run does.
 func (f fixture) end(t *testing.T, ref checkout.Ref, generation int, why checkout.PayoutFailure) {
 	t.Helper()
-	require.NoError(t, errorOf(f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)))
+	require.NoError(t, must.Err(f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)))
 }
 
 // retried begins the next generation of a payout that failed.
 func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	return must(f.Store.Payouts.RetryPayout(t.Context(), ref))(t)
+	return must.Get(f.Store.Payouts.RetryPayout(t.Context(), ref))(t)
 }
 
 // retryError returns why a payout cannot be retried.
 func (f fixture) retryError(t *testing.T, ref checkout.Ref) error {
-	return errorOf(f.Store.Payouts.RetryPayout(t.Context(), ref))
+	return must.Err(f.Store.Payouts.RetryPayout(t.Context(), ref))
 }
 
 // refundError returns why a payout cannot be refunded. It compares no account first.
 func (f fixture) refundError(t *testing.T, ref checkout.Ref, by ...merchant.AuditEntry) error {
-	return errorOf(f.Store.Books.RefundPayout(t.Context(), ref, by...))
+	return must.Err(f.Store.Books.RefundPayout(t.Context(), ref, by...))
 }
 
 func (f fixture) findings(t *testing.T) []books.Finding {
 	t.Helper()
-	return must(f.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
+	return must.Get(f.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
 }
 
 // open opens the accounts of a process, as a round does first, and compares them with their chains.
 func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 	t.Helper()
 	for _, chain := range process.Chains {
-		now := must(chain.Snapshot(t.Context()))(t)
-		require.NoError(t, errorOf(process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)))
+		now := must.Get(chain.Snapshot(t.Context()))(t)
+		require.NoError(t, must.Err(process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)))
 	}
 	require.NoError(t, process.Compare(t.Context()))
 }
@@ -196,7 +197,7 @@ func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 // accounts returns the accounts, oldest first.
 func (f fixture) accounts(t *testing.T) []storage.TreasuryAccount {
 	t.Helper()
-	return must(f.Accounts(t.Context()))(t)
+	return must.Get(f.Accounts(t.Context()))(t)
 }
 
 // account returns the only account.
@@ -210,7 +211,7 @@ func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 // transfer orders a payout once more, and returns what became of it.
 func (f fixture) transfer(t *testing.T, ref checkout.Ref) treasury.TransferOutcome {
 	t.Helper()
-	return must(f.Transfer(t.Context(), ref))(t)
+	return must.Get(f.Transfer(t.Context(), ref))(t)
 }
 
 // transferOf returns the transfer that pays a payout.
@@ -224,14 +225,14 @@ func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
 // sync returns the report of a round for the only account.
 func (f fixture) sync(t *testing.T) treasurer.AccountResult {
 	t.Helper()
-	report := must(f.Sync(t.Context()))(t)
+	report := must.Get(f.Sync(t.Context()))(t)
 	require.Len(t, report.Accounts, 1)
 	return report.Accounts[0]
 }
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 	t.Helper()
-	return must(f.Store.Payouts.Payout(t.Context(), ref))(t)
+	return must.Get(f.Store.Payouts.Payout(t.Context(), ref))(t)
 }
 
 // requireConfirmed requires that the transfers of payouts are final.
@@ -251,7 +252,7 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 // ledger returns the balances as "account asset" and smallest units.
 func (f fixture) ledger(t *testing.T) map[string]string {
 	t.Helper()
-	all := must(f.Store.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
+	all := must.Get(f.Store.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
 	balances, sums := map[string]string{}, map[string]*big.Int{}
 	for _, b := range all {
 		balances[b.Account+" "+b.Asset] = b.Amount
@@ -292,17 +293,6 @@ func (f fixture) settle(t *testing.T) {
 	}
 	require.Fail(t, "transfers stay live")
 }
-
-// must returns the result of a call that must succeed, as in must(call())(t).
-func must[T any](got T, err error) func(require.TestingT) T {
-	return func(t require.TestingT) T {
-		require.NoError(t, err)
-		return got
-	}
-}
-
-// errorOf leaves out the result of a call that must fail, or whose result does not matter.
-func errorOf(_ any, err error) error { return err }
 
 func TestMain(m *testing.M) {
 	pgtemp.RunInParallel()

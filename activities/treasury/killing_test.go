@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -119,7 +120,7 @@ type killing struct {
 
 func newKilling(t *testing.T, f fixture, seed uint64) *killing {
 	t.Helper()
-	look := must(pgxpool.New(t.Context(), f.URL))(t)
+	look := must.Get(pgxpool.New(t.Context(), f.URL))(t)
 	t.Cleanup(look.Close)
 	k := &killing{fixture: f, look: look, seed: seed}
 	k.left.Store(1)

@@ -11,6 +11,7 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -69,7 +70,7 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1, frozen_at = NULL, frozen_why = ''`)
 	require.NoError(t, f.refund(t.Context(), ref))
 	// The order is in a backup, whose chain is not known: the worker does not send it.
-	pending := must(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
+	pending := must.Get(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
 	require.NoError(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]))
 	f.Exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
 	require.ErrorIs(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
@@ -82,7 +83,7 @@ func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref := f.usdc(t)
-	old := must(f.Accounts(t.Context()))(t)
+	old := must.Get(f.Accounts(t.Context()))(t)
 	f.chain.account.Address = "0xNew"
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
@@ -144,10 +145,10 @@ func TestRetireByHand_LetsTheNextAccountSign(t *testing.T) {
 	require.ErrorIs(t, f.Store.Treasury.RetireByHand(t.Context(), old, "its wallet is lost"), storage.ErrNotFrozen)
 	require.ErrorIs(t, f.Store.Treasury.RetireByHand(t.Context(), "tre_none", "its wallet is lost"), checkout.ErrNotFound)
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a drill"))
-	require.NoError(t, errorOf(f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)))
+	require.NoError(t, must.Err(f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)))
 	require.Len(t, f.findings(t), 2, "both are frozen")
 	require.NoError(t, f.Store.Treasury.RetireByHand(t.Context(), old, "its wallet is lost"))
-	require.NoError(t, errorOf(f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)))
+	require.NoError(t, must.Err(f.Store.Books.ReconcileLedger(t.Context(), checkout.ModeLive)))
 	accounts := f.accounts(t)
 	require.Equal(t, "a drill; retired by hand: its wallet is lost", accounts[0].FrozenWhy)
 	require.NotNil(t, accounts[0].RetiredAt)
@@ -237,7 +238,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	ref := f.payout(t, f.owner, 10_000, money.USDC)
 	require.NoError(t, f.refund(t.Context(), ref))
 	restore := f.backup(t)
-	pending := must(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
+	pending := must.Get(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
 	f.Exec(t, `UPDATE refund SET status = 'failed'`)
 	f.retried(t, ref)
 	f.send(t, ref)
@@ -257,7 +258,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.
-	require.NoError(t, errorOf(f.Store.Books.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
+	require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
 	findings = f.findings(t)
 	require.Len(t, findings, 1)
 	require.Equal(t, books.FindingRefundFailed, findings[0].Kind)
@@ -279,7 +280,7 @@ func (f *onAnvil) replaceKey(t *testing.T) {
 // explain writes what is clear of an account, as the command does.
 func (f fixture) explain(t *testing.T, account string) treasurer.RecoveryResult {
 	t.Helper()
-	return must(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: account, Apply: true,
+	return must.Get(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: account, Apply: true,
 		By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}))(t)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -132,8 +133,8 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
 func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
 	t.Helper()
-	live := must(f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1))(t)
-	now := must(f.node.Snapshot(t.Context()))(t)
+	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1))(t)
+	now := must.Get(f.node.Snapshot(t.Context()))(t)
 	now.FinalBalances[money.USDC] = money.MustCrypto("1000000", money.USDC)
 	_, ended, err := f.Store.Treasury.EndTransfer(t.Context(), live[0], treasury.TransferSnapshot{State: treasury.TransferStateDead}, now)
 	require.NoError(t, err)
@@ -167,7 +168,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
-	require.NoError(t, errorOf(f.Store.Books.RefundPayout(t.Context(), ref)))
+	require.NoError(t, must.Err(f.Store.Books.RefundPayout(t.Context(), ref)))
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a test"))
 	short := f.requireShortage(t, o, ref)
 	require.Empty(t, f.findings(t))

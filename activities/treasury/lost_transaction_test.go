@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -41,7 +42,7 @@ func (f onCoins) alike(t *testing.T, n int, cents money.Amount) (all []checkout.
 func (f onCoins) recover(t *testing.T, o treasurer.RecoveryOrder) map[string]treasurer.Recovery {
 	t.Helper()
 	o.AccountID, o.Apply = f.account(t).ID, true
-	got := must(f.Recover(t.Context(), o))(t)
+	got := must.Get(f.Recover(t.Context(), o))(t)
 	found := map[string]treasurer.Recovery{}
 	for _, r := range got.Found {
 		found[r.Output] = r
@@ -218,8 +219,8 @@ func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 	f.sync(t)
 	id, hash := f.account(t).ID, f.hash(t)
 	for _, wrong := range []string{hash, hash + ":2", "x:0", ""} {
-		require.ErrorContains(t, errorOf(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id, Losses: []string{wrong}})), "no such payment")
-		require.ErrorContains(t, errorOf(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id, Apply: true, Chosen: map[string]string{wrong: all[0].ID}})), "no such payment")
+		require.ErrorContains(t, must.Err(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id, Losses: []string{wrong}})), "no such payment")
+		require.ErrorContains(t, must.Err(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: id, Apply: true, Chosen: map[string]string{wrong: all[0].ID}})), "no such payment")
 	}
 	chosen := map[string]string{hash + ":0": all[0].ID, hash + ":1": all[1].ID}
 	for range 2 {
@@ -282,7 +283,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
 	require.Equal(t, 1, f.sync(t).Signed)
 	restore := f.backup(t)
-	require.NoError(t, errorOf(f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, ref), merchant.AuditEntry{Actor: "operator", Action: "transfer.canceled"})))
+	require.NoError(t, must.Err(f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, ref), merchant.AuditEntry{Actor: "operator", Action: "transfer.canceled"})))
 	f.sync(t)
 	f.chain.mine(f.chain.finality + 1)
 	require.Equal(t, 1, f.sync(t).Canceled)
@@ -293,7 +294,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a restore"))
 	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
-	got := must(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, Apply: true}))(t)
+	got := must.Get(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, Apply: true}))(t)
 	for _, r := range got.Found {
 		require.Equal(t, r.Moved(), r.Done, r.Why) // the cancellation moved nothing
 	}

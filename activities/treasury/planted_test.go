@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -63,7 +64,7 @@ func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, r
 		},
 	}}}
 	env.RegisterActivity(entries)
-	require.NoError(t, errorOf(env.ExecuteActivity(entries.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})))
+	require.NoError(t, must.Err(env.ExecuteActivity(entries.ReconcileCharges, contract.ModeInput{Mode: checkout.ModeLive})))
 	report = p.day(t, 0)
 	kinds = map[books.FindingKind]string{}
 	for _, f := range report.Findings {

@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/money"
 )
 
 // poison logs transfers of nothing from the treasury, without its key, to the payee or, without one, to many addresses.
 func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 	t.Helper()
-	poisoner := must(f.anvil.Deploy(t.Context(), "Poisoner"))(t)
+	poisoner := must.Get(f.anvil.Deploy(t.Context(), "Poisoner"))(t)
 	const inOne = 1_000
 	for ; logs > 0; logs -= inOne {
 		require.NoError(t, f.anvil.Invoke(t.Context(), "Poisoner", poisoner, "poison",
@@ -30,7 +31,7 @@ func (f onAnvil) poison(t *testing.T, payee common.Address, logs int64) {
 // Everybody can make a token log such transfers. They cost no request more, and no operator is asked about them.
 func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 	f := newOnAnvil(t)
-	node := must(url.Parse(f.anvil.URL))(t)
+	node := must.Get(url.Parse(f.anvil.URL))(t)
 	var requests atomic.Int64
 	forward := httputil.NewSingleHostReverseProxy(node)
 	counted := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +58,7 @@ func TestSync_ATransferOfNothingFreezesNothing(t *testing.T) {
 
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
 	first := uint64(0)
-	got := must(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, From: &first}))(t)
+	got := must.Get(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, From: &first}))(t)
 	require.Empty(t, got.Found)
 	f.thaw(t)
 	f.confirms(t, waiting)

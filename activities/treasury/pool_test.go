@@ -17,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // A strictPool refuses a replacement unless tip and cap rise by a percentage, as geth does and anvil does not.
@@ -32,7 +34,7 @@ type strictPool struct {
 func newStrictPool(t *testing.T, node string, percent int64) *strictPool {
 	t.Helper()
 	p := &strictPool{percent: percent, waiting: map[uint64]*types.Transaction{}}
-	forward := httputil.NewSingleHostReverseProxy(must(url.Parse(node))(t))
+	forward := httputil.NewSingleHostReverseProxy(must.Get(url.Parse(node))(t))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if id, ok := p.underpriced(body); ok {

@@ -8,6 +8,7 @@ import (
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -44,10 +45,10 @@ func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasurer.Recov
 	rows := `SELECT concat((SELECT count(*) FROM transfer_version), ' ', (SELECT count(*) FROM event), ' ',
 		(SELECT count(*) FROM ledger_entry), ' ', (SELECT next_nonce FROM treasury_account))`
 	before := f.query(t, rows)
-	dry := must(f.Recover(t.Context(), o))(t)
+	dry := must.Get(f.Recover(t.Context(), o))(t)
 	require.Equal(t, before, f.query(t, rows), "a dry run writes nothing")
 	o.Apply = true
-	got := must(f.Recover(t.Context(), o))(t)
+	got := must.Get(f.Recover(t.Context(), o))(t)
 	require.Len(t, got.Found, len(dry.Found))
 	for i, r := range got.Found {
 		require.Equal(t, r.Why == "", r.Done)
@@ -61,7 +62,7 @@ func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasurer.Recov
 // requireChain compares the wallets of the ledger with the chain, and requires that nothing is on its way.
 func (f onAnvil) requireChain(t *testing.T) map[string]string {
 	t.Helper()
-	now := must(f.node.Snapshot(t.Context()))(t)
+	now := must.Get(f.node.Snapshot(t.Context()))(t)
 	books := f.ledger(t)
 	for _, currency := range []money.PayoutCurrency{money.ETH, money.USDC} {
 		require.Equal(t, now.Balances[currency].Units().String(), books["wallet "+string(currency)])
@@ -157,8 +158,8 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
 	ref, id := f.sent(t)
-	plan := must(f.node.Bump(t.Context(), f.version(t, id, 1)))(t)
-	second := must(f.node.Sign(t.Context(), plan))(t)
+	plan := must.Get(f.node.Bump(t.Context(), f.version(t, id, 1)))(t)
+	second := must.Get(f.node.Sign(t.Context(), plan))(t)
 	require.NoError(t, f.node.Send(t.Context(), second))
 	f.mine(t, 3)
 	for range 2 {
@@ -182,8 +183,8 @@ func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
 func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	f := newOnAnvil(t)
 	f.sync(t)
-	require.ErrorIs(t, errorOf(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID})), storage.ErrNotFrozen)
-	require.ErrorIs(t, errorOf(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: "tre_none"})), checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID})), storage.ErrNotFrozen)
+	require.ErrorIs(t, must.Err(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: "tre_none"})), checkout.ErrNotFound)
 
 	failed := f.payout(t, f.owner, 4_000, money.USDC)
 	restore := f.backup(t)
@@ -287,7 +288,7 @@ func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
 
 	// A person fills the gap: the treasury sends nothing to itself.
 	account := f.anvil.Accounts[1]
-	require.NoError(t, errorOf(f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})))
+	require.NoError(t, must.Err(f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})))
 	f.mine(t, 3)
 	f.sync(t)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered)

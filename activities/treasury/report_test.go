@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -24,7 +25,7 @@ func (f fixture) paidBy(t *testing.T, payout checkout.Ref) string {
 func (f fixture) day(t *testing.T, days int) storage.DayReport {
 	t.Helper()
 	from := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, days)
-	return must(f.Store.Books.DayReport(t.Context(), from))(t)
+	return must.Get(f.Store.Books.DayReport(t.Context(), from))(t)
 }
 
 // today moves everything of the test into one day: midnight may pass while it runs.
@@ -68,7 +69,7 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 			ObjectID: "dp_1", Reference: f.paidBy(t, unknown), CreatedAt: time.Now()})
 		require.NoError(t, err)
 	}
-	require.NoError(t, errorOf(f.Store.Books.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})))
+	require.NoError(t, must.Err(f.Store.Books.OpenFinding(ctx, books.Finding{Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_x", Detail: "A charge."})))
 	f.today(t)
 
 	got := f.day(t, 0)
@@ -148,7 +149,7 @@ func TestDayReport_ShowsASabotagedLedger(t *testing.T) {
 // float returns the float of a currency, which the report of the day shows too.
 func (f fixture) float(t *testing.T, currency money.PayoutCurrency) (got storage.Float) {
 	t.Helper()
-	all := must(f.Store.Treasury.Floats(t.Context(), checkout.ModeLive))(t)
+	all := must.Get(f.Store.Treasury.Floats(t.Context(), checkout.ModeLive))(t)
 	require.Equal(t, f.day(t, 0).Floats, all)
 	for _, one := range all {
 		if one.Balance.Currency() == currency {
@@ -188,5 +189,5 @@ func TestFloats_SayHowLongTheMoneyLasts(t *testing.T) {
 	require.Equal(t, "0.0", f.float(t, money.USDC).DaysLeft(), "more waits than there is")
 	f.Exec(t, `UPDATE transfer SET created_at = now() - interval '8 days'`)
 	require.Equal(t, "–", f.float(t, money.USDC).DaysLeft())
-	require.Empty(t, must(f.Store.Treasury.Floats(t.Context(), checkout.ModeTest))(t))
+	require.Empty(t, must.Get(f.Store.Treasury.Floats(t.Context(), checkout.ModeTest))(t))
 }

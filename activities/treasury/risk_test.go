@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -20,7 +21,7 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeToCheck {
 	look := storage.ChargeToCheck{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
-	require.NoError(t, errorOf(f.Store.Books.StoreAcquirerEvent(t.Context(), books.AcquirerEvent{
+	require.NoError(t, must.Err(f.Store.Books.StoreAcquirerEvent(t.Context(), books.AcquirerEvent{
 		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
 	})))
 	return look
@@ -29,7 +30,7 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeToCheck {
 // risk reports a risk and records what the card network says about it. It returns the new findings.
 func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus) []books.Finding {
 	t.Helper()
-	return must(f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
+	return must.Get(f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
 		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: money.EUR},
 	}))(t)
 }

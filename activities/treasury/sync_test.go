@@ -12,6 +12,7 @@ import (
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -52,7 +53,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Equal(t, 0, got.Bumped)
 	require.Contains(t, got.Alarms[0], "is stuck, and its account is frozen")
 	other := f.usdc(t)
-	require.Equal(t, checkout.HoldFrozen, must(transfer(t.Context(), f.process(t), other))(t).Held, "in every process")
+	require.Equal(t, checkout.HoldFrozen, must.Get(transfer(t.Context(), f.process(t), other))(t).Held, "in every process")
 	f.chain.base = 10
 	f.settle(t)
 	require.NotNil(t, f.read(t, ref).ConfirmedAt)
@@ -106,7 +107,7 @@ func TestSync_AGiftThatAReorganizationTakesBackFreezesNothing(t *testing.T) {
 	f := newOnAnvil(t)
 	f.booked(t)
 	gift := func() {
-		require.NoError(t, errorOf(f.anvil.Send(t.Context(), chains.Transaction{
+		require.NoError(t, must.Err(f.anvil.Send(t.Context(), chains.Transaction{
 			From: f.anvil.Accounts[3], To: &f.anvil.Accounts[1], Value: big.NewInt(7_000_000)})))
 	}
 	gift()
@@ -294,10 +295,10 @@ func TestSync_AReorganizationThatUndoesAnEndWithoutAPaymentFreezes(t *testing.T)
 func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 	f := newFixture(t)
 	f.send(t, f.usdc(t))
-	live := must(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10))(t)
+	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10))(t)
 	require.Len(t, live, 1)
 	for _, want := range []bool{true, false} {
-		plan := must(f.chain.Bump(t.Context(), live[0].Newest()))(t)
+		plan := must.Get(f.chain.Bump(t.Context(), live[0].Newest()))(t)
 		_, added, err := f.Store.Treasury.AddVersion(t.Context(), live[0], plan, f.chain.Sign)
 		require.NoError(t, err)
 		require.Equal(t, want, added)
@@ -309,10 +310,10 @@ func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 func TestSync_OldBalancesSayNothing(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)
-	old := must(f.chain.Snapshot(t.Context()))(t)
+	old := must.Get(f.chain.Snapshot(t.Context()))(t)
 	f.send(t, f.usdc(t))
 	f.settle(t)
-	got := must(f.Store.Treasury.CompareBalances(t.Context(), f.account(t).ID, old))(t)
+	got := must.Get(f.Store.Treasury.CompareBalances(t.Context(), f.account(t).ID, old))(t)
 	require.Empty(t, got.Inflows, "the payment is not in them")
 	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])
 }

@@ -14,6 +14,7 @@ import (
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -58,7 +59,7 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 		require.Equal(t, treasury.TransferOutcome{Generation: 1}, f.transfer(t, ref))
 	}
 	f.chain.mine(1)
-	require.NoError(t, errorOf(f.Transfer(t.Context(), ref)), "the nonce is too low because it was mined")
+	require.NoError(t, must.Err(f.Transfer(t.Context(), ref)), "the nonce is too low because it was mined")
 	require.Len(t, sent, 4)
 	require.Len(t, slices.Compact(sent), 1)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
@@ -68,7 +69,7 @@ func TestTransfer_IsNotSentUntilANodeHasIt(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.chain.refuse = errNode
-	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), ref)), treasurer.ErrNotTaken)
+	require.ErrorIs(t, must.Err(f.Transfer(t.Context(), ref)), treasurer.ErrNotTaken)
 	f.chain.refuse = nil
 	require.Equal(t, 1, f.sync(t).Resent, "the round sends it, although no run asks for it")
 	require.Equal(t, 0, f.sync(t).Resent)
@@ -141,7 +142,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			require.NotNil(t, p.NextActionAt)
 			require.Equal(t, checkout.PayoutPending, p.Status)
 			require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`), "nothing was signed")
-			late := must(f.Store.Installation.Overdue(t.Context(), 0, "", 10))(t)
+			late := must.Get(f.Store.Installation.Overdue(t.Context(), 0, "", 10))(t)
 			require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
 
 			c.mend(&f)
@@ -169,7 +170,7 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 		f := newSerialFixture(t)
 		f.chain.forge = change
 		ref := f.usdc(t)
-		require.ErrorContains(t, errorOf(f.Transfer(t.Context(), ref)), "is not the planned one", name)
+		require.ErrorContains(t, must.Err(f.Transfer(t.Context(), ref)), "is not the planned one", name)
 		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_version`), name)
 		f.chain.forge = nil
 		f.send(t, ref)
@@ -215,10 +216,10 @@ func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.Mode = checkout.ModeTest
-	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), ref)), treasurer.ErrNoChain)
+	require.ErrorIs(t, must.Err(f.Transfer(t.Context(), ref)), treasurer.ErrNoChain)
 	f.Mode, f.Chains = checkout.ModeLive, nil
-	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), ref)), treasurer.ErrNoChain)
-	require.ErrorIs(t, errorOf(f.Transfer(t.Context(), f.owner.Ref("po_none"))), checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.Transfer(t.Context(), ref)), treasurer.ErrNoChain)
+	require.ErrorIs(t, must.Err(f.Transfer(t.Context(), f.owner.Ref("po_none"))), checkout.ErrNotFound)
 }
 
 func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
@@ -259,7 +260,7 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 func TestTransfer_OfAPayoutThatWasRetriedMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	before := must(f.Store.Payouts.PayoutToSend(t.Context(), ref))(t)
+	before := must.Get(f.Store.Payouts.PayoutToSend(t.Context(), ref))(t)
 	f.Exec(t, `UPDATE payout SET status = 'failed'`)
 	f.retried(t, ref)
 
@@ -285,9 +286,9 @@ func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
 func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	require.ErrorIs(t, errorOf(f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")), checkout.ErrConflict, "nothing was signed")
+	require.ErrorIs(t, must.Err(f.Store.Payouts.FinishPayout(t.Context(), ref, 1, "")), checkout.ErrConflict, "nothing was signed")
 	_ = f.transfer(t, ref)
-	require.ErrorIs(t, errorOf(f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)), checkout.ErrTransferStands)
+	require.ErrorIs(t, must.Err(f.Store.Payouts.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)), checkout.ErrTransferStands)
 	f.end(t, ref, 1, "")
 }
 
@@ -295,7 +296,7 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
 	t.Helper()
 	p := f.read(t, ref)
-	events := must(f.Store.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100}))(t)
+	events := must.Get(f.Store.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100}))(t)
 	for _, e := range slices.Backward(events) {
 		if e.SubjectID == ref.ID {
 			types = append(types, e.Type)
@@ -312,8 +313,8 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	_ = f.transfer(t, signed)
 	for _, ref := range []checkout.Ref{sent, signed} {
 		late := checkout.Payout{Ref: ref, Generation: 1}
-		require.Zero(t, must(f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0))(t))
-		require.Zero(t, must(f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress))(t))
+		require.Zero(t, must.Get(f.Store.Payouts.HoldPayout(t.Context(), late, checkout.HoldFloat, 0))(t))
+		require.Zero(t, must.Get(f.Store.Payouts.RefusePayout(t.Context(), late, checkout.PayoutInvalidAddress))(t))
 		p := f.read(t, ref)
 		require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
 	}
@@ -330,7 +331,7 @@ func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
 		require.Equal(t, true, f.due(t, p))
 	}
 	f.send(t, ref)
-	require.NoError(t, errorOf(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, retried), checkout.PayoutInvalidAddress)))
+	require.NoError(t, must.Err(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, retried), checkout.PayoutInvalidAddress)))
 	f.end(t, retried, 1, checkout.PayoutInvalidAddress)
 	f.retried(t, retried)
 	require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldLarge, Generation: 2}, f.transfer(t, retried))
@@ -341,9 +342,9 @@ func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 	f := newFixture(t)
 	f.sync(t)
 	ref, id, store := f.usdc(t), f.account(t).ID, f.Open(t, 4)
-	locks := must(pgx.Connect(t.Context(), f.URL))(t)
+	locks := must.Get(pgx.Connect(t.Context(), f.URL))(t)
 	defer func() { _ = locks.Close(context.Background()) }()
-	require.NoError(t, errorOf(locks.Exec(t.Context(), `BEGIN; SELECT FROM treasury_account FOR UPDATE`)))
+	require.NoError(t, must.Err(locks.Exec(t.Context(), `BEGIN; SELECT FROM treasury_account FOR UPDATE`)))
 
 	var waiting errgroup.Group
 	for range 8 {
@@ -360,7 +361,7 @@ func TestTransfer_ASlowSignerLeavesConnections(t *testing.T) {
 	require.ErrorIs(t, store.Treasury.Freeze(canceled, id, "a drill"), context.DeadlineExceeded)
 	require.LessOrEqual(t, f.query(t, `
 		SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`), int64(2))
-	require.NoError(t, errorOf(locks.Exec(t.Context(), `ROLLBACK`)))
+	require.NoError(t, must.Err(locks.Exec(t.Context(), `ROLLBACK`)))
 	_ = waiting.Wait() // one freezes, and the others learn that, or have waited for too long
 	require.NotNil(t, f.account(t).FrozenAt)
 }
