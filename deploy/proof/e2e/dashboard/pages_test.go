@@ -84,7 +84,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 	b.Do(chrome.Empty("#address_ETH"), chrome.TypeInto("#address_ETH", "0x52908400098527886E0F7030069857D2E4169EE7"),
 		chrome.Click(`form[action$="/live/settings/payout"] button`), chrome.See("#password"))
 	inspectPage(b, "dashboard-payout-live")
-	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See(".warning"))
+	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See("div.warning")) // the question before it is a paragraph
 	inspectPage(b, "dashboard-announced")
 	page(b, m, "/test/keys")
 	require.False(t, chrome.Get(b, chromedp.Evaluate[bool](`document.querySelector(".choices").checkVisibility()`)), "single scopes are not to be ticked beside everything")

@@ -716,8 +716,8 @@ func testBrowserLanguages(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 	unpaid, paid := m.Create(e2e.Terms), m.Create(e2e.Terms)
 	m.MustPay(paid, e2e.CardSucceeds)
 	for _, l := range []struct{ tag, name, pay, paying, fault, done string }{
-		{"en", "English", "Pay €10.50", "Paying…", "Enter your card number.", "Payment successful"},
 		{"de", "Deutsch", "10,50\u00a0€ zahlen", "Zahlung läuft …", "Geben Sie Ihre Kartennummer ein.", "Zahlung erfolgreich"},
+		{"en", "English", "Pay €10.50", "Paying…", "Enter your card number.", "Payment successful"},
 		{"fr", "Français", "Payer 10,50\u00a0€", "Paiement en cours…", "Saisissez votre numéro de carte.", "Paiement réussi"},
 		{"es", "Español", "Pagar 10,50\u00a0€", "Pagando…", "Introduzca el número de su tarjeta.", "Pago realizado"},
 		{"pt", "Português", "Pagar €\u00a010,50", "Pagando…", "Insira o número do cartão.", "Pagamento concluído"},
