@@ -124,7 +124,8 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError(
 			"no final answer of the card network is stored", contract.ErrTypePaymentUndecided, nil)
-	case errors.Is(err, checkout.ErrNoRate), errors.Is(err, checkout.ErrPaymentNotPossible):
+	case errors.Is(err, checkout.ErrNoRate), errors.Is(err, checkout.ErrPaymentNotPossible),
+		errors.Is(err, checkout.ErrMerchantSuspended):
 		return temporal.NewNonRetryableApplicationError(publicReason(err), contract.ErrTypePaymentNotPossible, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending", contract.ErrTypeSessionNotPending, nil)
@@ -154,6 +155,8 @@ func publicReason(err error) string {
 		return checkout.ErrNoRate.Error()
 	case errors.Is(err, checkout.ErrPaymentNotPossible):
 		return checkout.ErrPaymentNotPossible.Error()
+	case errors.Is(err, checkout.ErrMerchantSuspended):
+		return checkout.ErrMerchantSuspended.Error()
 	case errors.Is(err, pg.ErrWrongMasterKey):
 		return pg.ErrWrongMasterKey.Error()
 	case pg.Unavailable(err):

@@ -41,9 +41,9 @@ func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (treasury.Tr
 	return got, asFinal(ctx, err, contract.ErrTypePayoutNotFound)
 }
 
-// SendSandboxPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox, which never waits. It
-// fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
-// PayoutTakesLonger for a payout on a real chain, and sends nothing.
+// SendSandboxPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox. It fails with their errors.
+// After an error it may be repeated, and so may each of the two. It fails with PayoutTakesLonger for a payout on a real
+// chain and for one on hold, and sends nothing.
 func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (FollowUp, error) {
 	p, err := a.Payouts.PayoutToSend(ctx, in)
 	if err != nil {
@@ -56,6 +56,10 @@ func (a *Payments) SendSandboxPayout(ctx context.Context, in checkout.Ref) (Foll
 	sent, err := a.broadcast(ctx, p)
 	if err != nil {
 		return FollowUp{}, err
+	}
+	if sent.Held != "" {
+		return FollowUp{}, temporal.NewNonRetryableApplicationError(
+			"the payout waits", contract.ErrTypePayoutTakesLonger, nil)
 	}
 	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure, Generation: sent.Generation})
 }

@@ -158,6 +158,8 @@ var wordsOfError = []struct {
 		"The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
 		"WWW-Authenticate", "Bearer")},
 	{checkout.ErrWrongMode, newWords(codeForbidden, "This belongs to your other mode; use a key for that mode.")},
+	{checkout.ErrMerchantSuspended, newWords("merchant_suspended",
+		"New payments are suspended for this merchant. Contact the operator of this service.")},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
 		code:    "payment_in_progress",

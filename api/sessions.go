@@ -66,6 +66,9 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 
+	if caller.Merchant.Suspended.Has(merchant.CapabilityPayments) {
+		return 0, nil, checkout.ErrMerchantSuspended
+	}
 	if err := s.checkPayout(ctx, n.Session, caller.Merchant.Fee()); err != nil {
 		return 0, nil, err
 	}

@@ -131,7 +131,7 @@ func (s *Merchants) Authenticate(
 			SELECT k.id AS key_id, k.mode, k.label, k.scopes, k.last4,
 				k.created_at AS key_created_at,
 				m.id, m.name, m.plan, m.fee_basis_points, m.fee_fixed, m.payment_attempts,
-				m.order_id_guard
+				m.order_id_guard, m.suspended
 			FROM api_key k JOIN merchant m ON m.id = k.merchant_id
 			WHERE k.hash = $1 AND k.revoked_at IS NULL
 		), bucket AS (
@@ -143,12 +143,12 @@ func (s *Merchants) Authenticate(
 			FROM caller, `+pg.Unhurried+takeToken+`
 		)
 		SELECT c.key_id, c.mode, c.label, c.scopes, c.last4, c.key_created_at,
-			c.id, c.name, c.plan, c.fee_basis_points, c.fee_fixed, c.payment_attempts, c.order_id_guard,
+			c.id, c.name, c.plan, c.fee_basis_points, c.fee_fixed, c.payment_attempts, c.order_id_guard, c.suspended,
 			b.allowed, b.tokens, b.rate, b.burst
 		FROM caller c, bucket b`,
 		hash, kind, rates.Live.PerSecond, rates.Live.Burst, rates.Test.PerSecond, rates.Test.Burst).Scan(
 		&k.ID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
-		&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.FeeFixed, &m.PaymentAttempts, &m.OrderIDGuard,
+		&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.FeeFixed, &m.PaymentAttempts, &m.OrderIDGuard, &m.Suspended,
 		&b.Allowed, &b.Tokens, &b.Rate, &b.Burst)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Caller{}, Allowance{}, checkout.ErrAPIKey

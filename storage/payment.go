@@ -36,7 +36,7 @@ type NewPayment struct {
 
 // CreatePayment stores a payment that a customer asks for. It charges nothing and changes no session; the workflow may
 // still refuse the payment. The customer has no API key, so the query takes the merchant and mode from the session. It
-// returns checkout.ErrNotPending when the session can no longer be paid, and checkout.ErrPaymentExists when the id is
+// returns checkout.ErrNotPending when the session cannot be paid (any more), and checkout.ErrPaymentExists when the id is
 // taken: the browser sent the form twice.
 func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
@@ -44,7 +44,8 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 			card_token, payment_method, acquirer, chain_ref, language, created_at)
 		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, $6, $7, nullif($8, ''),
 			date_trunc('milliseconds', clock_timestamp())
-		FROM checkout_session WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()`,
+		FROM checkout_session s WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()
+			AND NOT (SELECT `+paymentsSuspended+` FROM merchant m WHERE m.id = s.merchant_id)`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language)
 	if pg.Violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
@@ -138,8 +139,8 @@ func (s *Sessions) Charge(ctx context.Context, ref checkout.Ref, transactionID s
 // the caller must then ask the network before it confirms again.
 //
 // It returns checkout.ErrNotPending when the session has ended or its time is over,
-// checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
-// payment does not exist or was given up before it began.
+// checkout.ErrPaymentInFlight when another payment is in flight, checkout.ErrMerchantSuspended, and checkout.ErrNotFound
+// when the payment does not exist or was given up before it began.
 func (s *Sessions) BeginPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, rate checkout.Quote, reference string,
 ) (first bool, err error) {
@@ -157,6 +158,7 @@ func (s *Sessions) BeginPayment(
 				WHEN s.status <> 'pending' THEN 'not pending'
 				WHEN s.payment_in_flight THEN 'in flight'
 				WHEN s.expires_at <= clock_timestamp() THEN 'not pending'
+				WHEN (SELECT `+paymentsSuspended+` FROM merchant m WHERE m.id = $2) THEN 'suspended'
 				ELSE 'begins' END AS answer
 			FROM session s CROSS JOIN transaction t WHERE t.id = $4 AND t.session_id = $1 FOR NO KEY UPDATE OF t
 		), in_flight AS (
@@ -192,6 +194,8 @@ func (a beginAnswer) err() error {
 		return checkout.ErrNotPending
 	case "in flight":
 		return checkout.ErrPaymentInFlight
+	case "suspended":
+		return checkout.ErrMerchantSuspended
 	}
 	return checkout.ErrNotFound
 }

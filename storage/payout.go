@@ -52,6 +52,7 @@ type PayoutToSend struct {
 	Chain    string // of its payment
 	Recorded []byte // the signed bytes of its SandboxTransfer; nil before that is recorded, and always on a real chain
 	Behavior string // of the payment's SandboxCharge, "" when there is none
+	Stopped  bool   // the merchant's payouts are suspended
 }
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
@@ -62,7 +63,8 @@ func (s *PayoutReader) PayoutToSend(ctx context.Context, ref checkout.Ref) (Payo
 func payoutToSend(ctx context.Context, from pg.Querier, ref checkout.Ref) (PayoutToSend, error) {
 	got, err := pg.One[PayoutToSend](ctx, from, `
 		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, t.chain_ref AS chain,
-			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior`+
+			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior,
+			(SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = p.merchant_id) AS stopped`+
 		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	return got, pg.Wrap("payout to send", err)

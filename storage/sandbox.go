@@ -93,7 +93,8 @@ func (s *Sandbox) PostponeSandboxCallback(ctx context.Context, transactionID str
 
 // RecordSandboxTransfer stores a transfer of p that is not sent in the same statement, or the refusal of the sandbox's
 // chain to sign one. The first record of a generation stays: when another process was faster, it returns that process's
-// record. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
+// record. It returns checkout.ErrNotFound, checkout.ErrConflict when p was retried meanwhile, and
+// checkout.ErrMerchantSuspended when nothing was recorded because of it.
 func (s *Sandbox) RecordSandboxTransfer(
 	ctx context.Context, p checkout.Payout, t treasury.SandboxTransfer,
 ) ([]byte, checkout.PayoutFailure, error) {
@@ -104,6 +105,9 @@ func (s *Sandbox) RecordSandboxTransfer(
 	now, err := payoutToSend(ctx, s.pool, p.Ref)
 	if err == nil && now.Generation != p.Generation {
 		return nil, "", fmt.Errorf("record sandbox transfer: %w: the payout was retried", checkout.ErrConflict)
+	}
+	if err == nil && now.Stopped && now.Recorded == nil && now.Failure == "" {
+		err = checkout.ErrMerchantSuspended
 	}
 	return now.Recorded, now.Failure, err
 }
@@ -118,6 +122,7 @@ func (s *Sandbox) recordSandboxTransfer(
 			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
 				AND signed_transfer IS NULL AND failure = '' AND generation = $9
+				AND NOT (SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = $2)
 			RETURNING id
 		)`+more+` SELECT count(*) = 1 FROM recorded`,
 		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation).Scan(&recorded)

@@ -153,6 +153,8 @@ func (s *SessionReader) CustomerSession(ctx context.Context, id string) (checkou
 type brandedSession struct {
 	people.Brand
 	checkout.Session
+
+	Stopped bool // the merchant's payments are suspended
 }
 
 // readSession reads a session, then its transactions and, if asked, its payout.
@@ -172,7 +174,7 @@ func (s *SessionReader) readSessionOnce(
 	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
 	row, err = pg.One[brandedSession](ctx, s.pool, `
-		SELECT s.*, `+people.BrandColumns+`
+		SELECT s.*, `+paymentsSuspended+` AS stopped, `+people.BrandColumns+`
 		FROM (SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock+`) s
 			JOIN merchant m ON m.id = s.merchant_id`, args...)
 	if err != nil {
@@ -181,6 +183,7 @@ func (s *SessionReader) readSessionOnce(
 	one := []checkout.Session{row.Session}
 	err = s.readPayments(ctx, one, payout)
 	row.Session = one[0]
+	row.Session.Stopped = row.Stopped
 	return row, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -18,7 +19,10 @@ import (
 )
 
 // Payouts sends the payouts of the sandbox, whose chain needs no treasury. It implements activities.PayoutSender.
-type Payouts struct{ Sandbox *storage.Sandbox }
+type Payouts struct {
+	Sandbox *storage.Sandbox
+	Payouts *storage.Payouts
+}
 
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
 // transfer; the chain accepts the same transfer only once.
@@ -38,7 +42,11 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasur
 				return treasury.TransferOutcome{Generation: p.Generation}, err
 			}
 		}
-		if p.Recorded, p.Failure, err = n.Sandbox.RecordSandboxTransfer(ctx, p.Payout, transfer); err != nil {
+		p.Recorded, p.Failure, err = n.Sandbox.RecordSandboxTransfer(ctx, p.Payout, transfer)
+		if errors.Is(err, checkout.ErrMerchantSuspended) {
+			return n.Payouts.HoldPayout(ctx, p.Payout, checkout.HoldSuspended, 0)
+		}
+		if err != nil {
 			return treasury.TransferOutcome{}, err
 		}
 	}

@@ -64,6 +64,21 @@ func StopAddressChange(
 	return merchants.StopAddressChange(ctx, owner, to, entry)
 }
 
+// Suspend suspends capabilities of a merchant, and returns everything that is suspended. Error: checkout.ErrNotFound.
+func Suspend(
+	ctx context.Context, merchants *storage.Merchants, merchantID string, all merchant.Suspended, why string, by By,
+) (merchant.Suspension, error) {
+	return merchants.Suspend(ctx, merchantID, all, why,
+		by.Entry(bothModes(merchantID), "merchant.suspended", all.String()+": "+why))
+}
+
+// Resume resumes capabilities of a merchant, and returns what is still suspended. Error: checkout.ErrNotFound.
+func Resume(
+	ctx context.Context, merchants *storage.Merchants, merchantID string, all merchant.Suspended, by By,
+) (merchant.Suspension, error) {
+	return merchants.Resume(ctx, merchantID, all, by.Entry(bothModes(merchantID), "merchant.resumed", all.String()))
+}
+
 // bothModes returns a reference to a merchant in both modes.
 func bothModes(merchantID string) checkout.Ref {
 	return checkout.Owner{MerchantID: merchantID}.Ref(merchantID)

@@ -94,6 +94,7 @@ var holdTexts = map[checkout.PayoutHold]string{
 
 	checkout.HoldDelay:     "The payment is too recent",
 	checkout.HoldUnsettled: "Earlier payments are not settled yet",
+	checkout.HoldSuspended: "Payouts are suspended",
 }
 
 // HoldText returns why the payout waits, "" when nothing holds it.

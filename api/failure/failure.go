@@ -79,7 +79,7 @@ var known = []struct {
 	errs []error
 }{
 	{Unauthorized, []error{checkout.ErrAPIKey}},
-	{Forbidden, []error{checkout.ErrWrongMode}},
+	{Forbidden, []error{checkout.ErrWrongMode, checkout.ErrMerchantSuspended}},
 	{NotFound, []error{checkout.ErrNotFound, runs.ErrPaymentNotFound}},
 	{Conflict, []error{
 		checkout.ErrNotPending, checkout.ErrPaymentInFlight, checkout.ErrPaymentUndecided, checkout.ErrPaymentExists,

@@ -41,6 +41,7 @@ const (
 	stateCompleted  state = "completed"
 	stateFailed     state = "failed"
 	stateExpired    state = "expired"
+	stateClosed     state = "closed"  // the merchant's payments are suspended
 	stateProblem    state = "problem" // an error, without a session
 )
 
@@ -55,7 +56,7 @@ var pages = func() map[string]*template.Template {
 	)
 	m := map[string]*template.Template{}
 	for _, s := range []state{stateForm, templateLive, stateAction, stateProcessing, stateChecking, stateCompleted,
-		stateFailed, stateExpired, stateProblem} {
+		stateFailed, stateExpired, stateClosed, stateProblem} {
 		m[string(s)] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))
 	}
 	return m
@@ -298,8 +299,11 @@ func (v view) as(st state, heading, explanation string) view {
 	return v
 }
 
-// asForm returns the page with the form.
+// asForm returns the page with the form, or why there is none.
 func (v view) asForm() view {
+	if v.Session.Stopped {
+		return v.as(stateClosed, v.T.NotPossibleHeading, fmt.Sprintf(v.T.ClosedText, v.Merchant))
+	}
 	v = v.as(stateForm, fmt.Sprintf(v.T.TitlePay, v.Merchant), "")
 	v.Poll = v.Next + "/status"
 	v.ScriptText, v.Brands = v.Language.script, brands

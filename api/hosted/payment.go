@@ -91,6 +91,12 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 		return err
 	}
 
+	if v.Session.Stopped {
+		s.giveBackForm(r)
+		redirectTo(w, r, s.path(v.Session.ID))
+		return nil
+	}
+
 	take, acquirer := s.tokenizeCard, checkout.AcquirerSandbox
 	if !v.ownForm() {
 		take, acquirer = s.readConfirmation, checkout.AcquirerStripe

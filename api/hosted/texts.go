@@ -40,6 +40,7 @@ type texts struct {
 	CompletedClose, CompletedPrint                                  string
 	AmountPaid, PaidWith, PaidTo, PaidAt, PaymentReference          string
 	FailedHeading, FailedText, ExpiredHeading, ExpiredText          string
+	ClosedText                                                      string
 	UnknownTitle, UnknownText, MethodTitle, MethodText              string
 	ForbiddenTitle, ForbiddenText, TooLargeTitle, TooLargeText      string
 	TooManyTitle, TooManyText                                       string

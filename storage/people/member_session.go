@@ -21,15 +21,26 @@ const (
 const stillSignedIn = `m.removed_at IS NULL
 	AND s.seen_at > clock_timestamp() - $2::interval AND s.created_at > clock_timestamp() - $3::interval`
 
+// signInSuspended is true for a merchant r whose people may not use the dashboard.
+const signInSuspended = `'sign_in' = ANY (r.suspended)`
+
 // SignIn stores a signed-in browser; hash is the SHA-256 of its token. The entries by go to the
 // audit log in the same transaction. m is the member as it was read to decide what a sign-in needs, and passwordHash
 // the hash that the given password was compared with. It returns checkout.ErrNotFound when the member has another
-// password or a first second factor by now, or was removed: that ended every browser, so none may follow without it.
+// password or a first second factor by now, or was removed: that ended every browser, so none may follow without it. It
+// returns checkout.ErrMerchantSuspended while the merchant's sign-in is suspended.
 func (s *Store) SignIn(
 	ctx context.Context, m merchant.Member, passwordHash string, hash []byte, by ...merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
-		err := pg.Changed(tx.Exec(ctx, `
+		suspended, err := pg.Value[bool](ctx, tx, `SELECT `+signInSuspended+` FROM merchant r WHERE r.id = $1`, m.MerchantID)
+		if err != nil {
+			return err
+		}
+		if suspended {
+			return checkout.ErrMerchantSuspended
+		}
+		err = pg.Changed(tx.Exec(ctx, `
 			WITH now AS (
 				UPDATE member SET signed_in_at = clock_timestamp()
 				WHERE id = $1 AND password_hash = $5 AND removed_at IS NULL RETURNING id
@@ -67,12 +78,13 @@ func lockMember(ctx context.Context, tx pgx.Tx, memberID string) error {
 type SignedInMember struct {
 	merchant.Member
 
-	Merchant string
-	Hash     []byte
+	Merchant  string
+	Suspended merchant.Suspended // of the merchant
+	Hash      []byte
 }
 
 // SignedIn returns the members of the tokens of one browser in any order; hashes are the SHA-256 of the tokens. Tokens
-// that are not valid are left out. It counts as use of the token of a merchant, "" for none. Callers ask
+// that are not valid, or whose merchant's sign-in is suspended, are left out. It counts as use of the token of a merchant, "" for none. Callers ask
 // on each request, so a removal or a new role takes effect with the next request.
 func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byte) ([]SignedInMember, error) {
 	members, err := pg.Collect[SignedInMember](ctx, s.pool, `
@@ -81,9 +93,9 @@ func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byt
 			WHERE s.hash = ANY ($1) AND m.id = s.member_id AND m.merchant_id = $4
 				AND s.seen_at < clock_timestamp() - interval '1 minute' AND s.seen_at > clock_timestamp() - $2::interval
 		)
-		SELECT `+memberColumns+`, r.name AS merchant, s.hash
+		SELECT `+memberColumns+`, r.name AS merchant, r.suspended, s.hash
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
-		WHERE s.hash = ANY ($1) AND `+stillSignedIn, hashes, memberIdle, memberLifetime, merchantID)
+		WHERE s.hash = ANY ($1) AND NOT `+signInSuspended+` AND `+stillSignedIn, hashes, memberIdle, memberLifetime, merchantID)
 	return members, pg.Wrap("signed in", err)
 }
 

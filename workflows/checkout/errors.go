@@ -30,6 +30,8 @@ var (
 	ErrOrderIDInUse = errors.New("order id in use")
 	// ErrAPIKey: the API key is missing, malformed, unknown or revoked.
 	ErrAPIKey = errors.New("invalid api key")
+	// ErrMerchantSuspended: an operator has suspended what the call needs of the merchant.
+	ErrMerchantSuspended = errors.New("merchant is suspended")
 	// ErrConflict: the thing is not in the state that the call needs. The next ones are kinds of it.
 	ErrConflict = errors.New("conflict")
 	// ErrPayoutNotFailed: only a failed payout can be retried.

@@ -21,11 +21,12 @@ const (
 
 	HoldDelay     PayoutHold = "delay"     // the payment is not old enough
 	HoldUnsettled PayoutHold = "unsettled" // too much of the merchant's was paid before the acquirer settled
+	HoldSuspended PayoutHold = "suspended" // an operator has suspended the merchant's payouts
 )
 
 // Patient reports whether a payout may wait without an end: time does not make the reason a failure.
 func (h PayoutHold) Patient() bool {
-	return slices.Contains([]PayoutHold{HoldAway, HoldRisk, HoldLarge, HoldDelay, HoldUnsettled}, h)
+	return slices.Contains([]PayoutHold{HoldAway, HoldRisk, HoldLarge, HoldDelay, HoldUnsettled, HoldSuspended}, h)
 }
 
 // HeldError is why a payout cannot be signed at present.

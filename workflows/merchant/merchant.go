@@ -87,6 +87,7 @@ type Merchant struct {
 	FeeFixed        money.Amount // minor units of the payment's currency
 	PaymentAttempts int          // failed payments that end a session, 1 to 10
 	OrderIDGuard    bool         // refuse a second open session for one order id
+	Suspended       Suspended    // by an operator
 	CreatedAt       time.Time    // not set in Caller: requests do not need it
 }
 

@@ -25,6 +25,7 @@ type SigningFacts struct {
 	Standing bool // a transfer of the payout exists that may still pay it
 	Pending  bool // the payout is pending, and no failure is recorded
 	Frozen   bool
+	Stopped  bool // the merchant's payouts are suspended
 	AtRisk   bool // the charge may go back to the customer, and no operator has released the payout
 	Early    bool // the payment is not old enough
 	Released bool // an operator lets it pass whatever its size
@@ -65,6 +66,8 @@ func (s SigningFacts) Decide() (SigningStep, checkout.PayoutHold) {
 		return SigningHold, checkout.HoldFrozen
 	case s.Foreign:
 		return SigningFreeze, checkout.HoldFrozen
+	case s.Stopped:
+		return SigningHold, checkout.HoldSuspended
 	case s.AtRisk:
 		return SigningHold, checkout.HoldRisk
 	case !s.Released && s.Value > s.Limits.Largest():

@@ -1,12 +1,14 @@
 package login
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 
 	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -20,6 +22,11 @@ func (s *Server) startSession(
 	err := s.People.SignIn(r.Context(), member, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)
+		return nil
+	}
+	if errors.Is(err, checkout.ErrMerchantSuspended) {
+		s.Renderer.RenderSignedOut(w, r, http.StatusForbidden, "signin", "Sign in",
+			signInForm{Suspended: true, Mail: s.Mail})
 		return nil
 	}
 	if err != nil {

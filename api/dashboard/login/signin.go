@@ -21,6 +21,8 @@ type signInForm struct {
 	Failed   bool
 	// NoPasskey: a passkey was refused.
 	NoPasskey bool
+	// Suspended: an operator has suspended the sign-in to the merchant.
+	Suspended bool
 	Back      string // page of a person who is signed in and adds another merchant, else ""
 
 	Reset bool // the password was just changed

@@ -79,7 +79,7 @@ func (s *Server) Visitor(r *http.Request) (page.Visit, error) {
 		mode = checkout.ModeLive
 	}
 	return page.Visit{
-		Request: r, Member: m.Member, Merchant: m.Merchant, Mode: mode, Browser: m.Hash,
+		Request: r, Member: m.Member, Merchant: m.Merchant, Suspended: m.Suspended, Mode: mode, Browser: m.Hash,
 		Others: slices.DeleteFunc(members, func(o people.SignedInMember) bool { return o.MerchantID == m.MerchantID }),
 	}, nil
 }

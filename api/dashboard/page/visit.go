@@ -17,8 +17,10 @@ import (
 type Visit struct {
 	*http.Request
 	Member   merchant.Member
-	Merchant string        // name
-	Mode     checkout.Mode // from the path; test when the path has none
+	Merchant string // name
+	// Suspended is what an operator has suspended of the merchant.
+	Suspended merchant.Suspended
+	Mode      checkout.Mode // from the path; test when the path has none
 
 	// Others are the person's other merchants to which this browser is signed in.
 	Others []people.SignedInMember

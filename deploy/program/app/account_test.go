@@ -117,7 +117,7 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, show, stop-address; checkout merchant --help explains"},
+		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, resume, show, stop-address, suspend; checkout merchant --help explains"},
 		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key create --help explains"},
 		{[]string{"key", "create", key, "--mode", "test", "--label", "a"}, "not a valid id: expected mer_ and 26 characters, as shown by checkout merchant list"},
 		{create("--label", "a"), "--mode is missing: test or live"},

@@ -68,7 +68,7 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 			},
 			run: withKeyless(keylessCall.stopAddress),
 		},
-		planCommand,
+		planCommand, suspendCommand, resumeCommand,
 		{
 			use:    "list",
 			short:  "List every merchant, newest first",
@@ -209,19 +209,21 @@ func (c keylessCall) createMerchant(ctx context.Context) (got result, err error)
 
 // listedMerchant is a merchant in JSON.
 type listedMerchant struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	Plan      string            `json:"plan"`
-	Fee       int64             `json:"fee_basis_points"`
-	FeeFixed  money.Amount      `json:"fee_fixed"`
-	Settings  merchant.Settings `json:"settings"`
-	CreatedAt string            `json:"created_at"`
+	ID        string             `json:"id"`
+	Name      string             `json:"name"`
+	Plan      string             `json:"plan"`
+	Fee       int64              `json:"fee_basis_points"`
+	FeeFixed  money.Amount       `json:"fee_fixed"`
+	Settings  merchant.Settings  `json:"settings"`
+	Suspended merchant.Suspended `json:"suspended,omitempty"`
+	CreatedAt string             `json:"created_at"`
 }
 
 func listMerchant(m merchant.Merchant) listedMerchant {
 	return listedMerchant{
 		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed,
-		merchant.Settings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}, checkout.FormatTime(m.CreatedAt),
+		merchant.Settings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}, m.Suspended,
+		checkout.FormatTime(m.CreatedAt),
 	}
 }
 
@@ -235,9 +237,9 @@ type listedChange struct {
 
 func (c keylessCall) listMerchants(ctx context.Context) (result, error) {
 	merchants, err := c.Merchants.Merchants(ctx)
-	list := newTable(":ID", ":NAME", ":PLAN", ":CREATED")
+	list := newTable(":ID", ":NAME", ":PLAN", ":CREATED", ":SUSPENDED")
 	for _, m := range merchants {
-		list.add(m.ID, m.Name, m.Plan, m.CreatedAt)
+		list.add(m.ID, m.Name, m.Plan, m.CreatedAt, m.Suspended)
 	}
 	return resultOf(err, data{each(merchants, listMerchant)}, list)
 }
@@ -255,6 +257,13 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	rows.add("failed payments per session", m.PaymentAttempts)
 	rows.add("refuses a second session for an order", m.OrderIDGuard)
 	rows.add("created", m.CreatedAt)
+	suspension, err := c.Merchants.Suspension(ctx, m.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(suspension.Suspended) > 0 {
+		rows.add("suspended", fmt.Sprintf("%s, since %s: %s", suspension.Suspended, showTime(suspension.At), suspension.Why))
+	}
 
 	addresses := map[checkout.Mode][]merchant.PayoutAddress{}
 	scheduled := map[checkout.Mode][]listedChange{}

@@ -121,7 +121,7 @@ func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing
 func TestMerchantList_IsNewestFirst(t *testing.T) {
 	o := newOperator(t)
 	require.Equal(t, "[]\n", o.must("merchant", "list", "--json"))
-	require.Equal(t, [][]string{{"ID", "NAME", "PLAN", "CREATED"}}, words(o.must("merchant", "list")))
+	require.Equal(t, [][]string{{"ID", "NAME", "PLAN", "CREATED", "SUSPENDED"}}, words(o.must("merchant", "list")))
 	first := o.merchant()
 	time.Sleep(2 * time.Millisecond) // ids are in the order of their milliseconds
 	second := o.merchant()

@@ -1636,6 +1636,22 @@ export interface components {
         Forbidden: components["schemas"]["Error"] & {
             /** @constant */
             error?: "forbidden";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "forbidden";
+        };
+        MerchantSuspended: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "merchant_suspended";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "merchant_suspended";
         };
         NotFound: components["schemas"]["Error"] & {
             /** @constant */
@@ -1773,6 +1789,7 @@ export interface components {
             /** @constant */
             error?: "unavailable";
         };
+        CreateForbidden: components["schemas"]["Forbidden"] | components["schemas"]["MerchantSuspended"];
         CreateConflict: components["schemas"]["OrderIdInUse"] | components["schemas"]["IdempotencyConflict"];
         SessionConflict: components["schemas"]["SessionNotPending"] | components["schemas"]["PaymentInProgress"] | components["schemas"]["IdempotencyConflict"];
         PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["PayoutAddressReverted"] | components["schemas"]["IdempotencyConflict"];
@@ -2203,7 +2220,22 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
-            403: components["responses"]["Forbidden"];
+            /**
+             * @description `forbidden`: the key is valid but may not do this; `message` says why.
+             *     `merchant_suspended`: the operator of the service has suspended your payments.
+             */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreateForbidden"];
+                };
+            };
             /**
              * @description `order_id_in_use`: another session has this `metadata.order_id`. When its `status` is `pending`, use it or expire it
              *     first; when it is `completed`, the order is paid.
