@@ -261,8 +261,10 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	if err != nil {
 		return nil, err
 	}
+	var since, why string
 	if len(suspension.Suspended) > 0 {
-		rows.add("suspended", fmt.Sprintf("%s, since %s: %s", suspension.Suspended, showTime(suspension.At), suspension.Why))
+		since, why = showTime(suspension.At), suspension.Why
+		rows.add("suspended", fmt.Sprintf("%s, since %s: %s", suspension.Suspended, since, why))
 	}
 
 	addresses := map[checkout.Mode][]merchant.PayoutAddress{}
@@ -290,7 +292,9 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 		listedMerchant
 		Addresses map[checkout.Mode][]merchant.PayoutAddress `json:"payout_addresses"`
 		Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
-	}{listMerchant(m), addresses, scheduled}}, rows}, nil
+		Since     string                                     `json:"suspended_at,omitempty"`
+		Why       string                                     `json:"suspended_why,omitempty"`
+	}{listMerchant(m), addresses, scheduled, since, why}}, rows}, nil
 }
 
 func (c keylessCall) stopAddress(ctx context.Context) (result, error) {

@@ -223,3 +223,17 @@ func TestMerchantStopAddress_StopsWhatIsScheduled(t *testing.T) {
 	o.refused("no change of the USDC address", "merchant", "stop-address", id, "USDC")
 	require.NotContains(t, o.must("merchant", "show", id), "0xdef")
 }
+
+func TestMerchantSuspend_IsShownWithItsTimeAndReason(t *testing.T) {
+	o := newOperator(t)
+	id := o.merchant()
+	o.refused("--reason is missing or empty", "merchant", "suspend", id)
+	o.must("merchant", "suspend", id, "--payouts", "--reason", "first")
+	require.Equal(t, "suspended of "+id+": payouts, sign-in\n", o.must("merchant", "suspend", id, "--sign-in", "--reason", "a stolen phone"))
+	require.Contains(t, o.must("merchant", "list"), "payouts, sign-in")
+	got := decode[map[string]any](t, o.must("merchant", "show", id, "--json"))
+	require.Equal(t, []any{[]any{"payouts", "sign_in"}, "a stolen phone"}, []any{got["suspended"], got["suspended_why"]})
+	require.NotEmpty(t, got["suspended_at"])
+	require.Equal(t, "nothing is suspended of "+id+"\n", o.must("merchant", "resume", id))
+	require.NotContains(t, o.must("merchant", "show", id), "stolen")
+}
