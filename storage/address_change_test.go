@@ -17,7 +17,6 @@ import (
 
 // changesAddress asks for another USDC address in test mode, "" for none, after a delay.
 func (f fixture) changesAddress(t *testing.T, address string, delay time.Duration) storage.MerchantChanged {
-	t.Helper()
 	got, err := f.Merchants.ChangeMerchant(t.Context(), storage.MerchantChange{
 		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Delay: delay, By: f.note(),
 		Addresses: []merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: address}},
@@ -28,19 +27,15 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 
 // payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
-	t.Helper()
-	p := must.Get(f.Payouts.Payout(t.Context(), f.payout(t)))(t)
-	return p.Destination
+	return must.Get(f.Payouts.Payout(t.Context(), f.payout(t)))(t).Destination
 }
 
 // comes makes the time of the announced change come.
 func (f fixture) comes(t *testing.T) {
-	t.Helper()
 	f.Exec(t, `UPDATE payout_address SET next_at = clock_timestamp() WHERE next_at IS NOT NULL`)
 }
 
 func (f fixture) stops(t *testing.T, address string) error {
-	t.Helper()
 	return f.Merchants.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeTest),
 		merchant.PayoutAddress{Currency: money.USDC, Address: address}, f.note())
 }

@@ -16,7 +16,6 @@ import (
 
 // limited returns n deliveries to a registration with limits; 0 is none.
 func (f fixture) limited(t *testing.T, n, maxInFlight, rateLimit int) (webhook.Endpoint, []checkout.Ref) {
-	t.Helper()
 	e := f.endpoint(t, "https://shop.example/limited", webhook.PayoutSent)
 	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{MaxInFlight: &maxInFlight, RateLimit: &rateLimit}))(t)
 	var refs []checkout.Ref
@@ -55,8 +54,7 @@ func TestLeavePlace_GivesThePlaceToTheNext(t *testing.T) {
 	f := newFixture(t)
 	_, refs := f.limited(t, 2, 1, 0)
 	step := func(ref checkout.Ref, now time.Time) webhook.Step {
-		out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Local: true, Now: now})
-		require.NoError(t, err)
+		out := must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Local: true, Now: now}))(t)
 		return out.Step
 	}
 	require.Equal(t, webhook.StepBegin, step(refs[0], time.Time{}))
@@ -87,8 +85,7 @@ func TestBeginAttempt_KeepsTheRateLimitAmongAllWorkers(t *testing.T) {
 	_, refs := f.limited(t, 2, 0, 1)
 	now := time.Now()
 	begin := func(ref checkout.Ref, at time.Duration) storage.AttemptDecision {
-		out, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Now: now.Add(at)})
-		require.NoError(t, err)
+		out := must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-" + ref.ID, Try: 1, Now: now.Add(at)}))(t)
 		return out
 	}
 	require.Equal(t, webhook.StepBegin, begin(refs[0], 0).Step)

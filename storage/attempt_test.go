@@ -1,7 +1,6 @@
 package storage_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +21,6 @@ func refused(run, number int) webhook.Attempt {
 
 // sessionURLDelivery is one to a session's own address, signed by e.
 func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) checkout.Ref {
-	t.Helper()
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.SigningEndpoint = &address, &e.ID
 	s := f.create(t, n)
@@ -57,8 +55,7 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 			require.Equal(t, 1, out.Run, name)
 		}
 		require.Empty(t, f.read(t, ref).Attempts, name)
-		stands := must.Get(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t)
-		require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryPending, RunID: "run-a"}, stands, name)
+		require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryPending, RunID: "run-a"}, must.Get(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t), name)
 
 		require.NoError(t, tc.resume(ref), name)
 		require.False(t, f.read(t, ref).Held, name)
@@ -179,8 +176,7 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	newer.begin(t, ref, "run-a", 1)
 	must.Get(newer.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))(t)
-	_, err := f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})
-	require.ErrorIs(t, err, pg.ErrWrongMasterKey)
+	require.ErrorIs(t, must.Err(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})), pg.ErrWrongMasterKey)
 	require.Equal(t, 1, newer.begin(t, ref, "run-b", 1).Number)
 	require.Equal(t, 2, f.read(t, ref).Run)
 }
@@ -306,8 +302,7 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 		require.ErrorIs(t, f.Webhooks.ResumeDelivery(t.Context(), other), checkout.ErrNotFound)
 		_, err := f.Webhooks.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		_, err = f.Webhooks.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)
-		require.ErrorIs(t, err, checkout.ErrNotFound)
+		require.ErrorIs(t, must.Err(f.Webhooks.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)), checkout.ErrNotFound)
 	}
 
 	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref))
@@ -347,30 +342,6 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 	require.Equal(t, due, *got.NextAttemptAt, "and nothing is changed")
 }
 
-// Two workers may run the same local activity at a time.
-func TestBeginAttempt_OfManyAtOnceOneBegins(t *testing.T) {
-	f := newFixture(t)
-	for round := range 20 {
-		d := f.delivery(t)
-		var began atomic.Int64
-		var group errgroup.Group
-		for range 8 {
-			group.Go(func() error {
-				out, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
-				if err == nil && out.Step == webhook.StepBegin {
-					began.Add(1)
-				}
-				return err
-			})
-		}
-		require.NoError(t, group.Wait())
-		require.EqualValues(t, 1, began.Load(), "round %d", round)
-		got := f.read(t, d)
-		require.Equal(t, 1, got.Run)
-		require.Len(t, got.Attempts, 1)
-	}
-}
-
 func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
 	f := newFixture(t)
 	d := f.delivery(t)
@@ -404,8 +375,7 @@ func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
 	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, local))(t)
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 
-	other := must.Get(f.Webhooks.ReportAttempt(t.Context(), d, second))(t)
-	require.Equal(t, webhook.StepEarly, other.Step, "which is not done")
+	require.Equal(t, webhook.StepEarly, must.Get(f.Webhooks.ReportAttempt(t.Context(), d, second))(t).Step, "which is not done")
 	before := f.read(t, d)
 	out := must.Get(f.Webhooks.ReportAttempt(t.Context(), d, first))(t)
 	require.Equal(t, webhook.StepReport, out.Step)
@@ -413,7 +383,58 @@ func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
 	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
 	require.Equal(t, before, f.read(t, d))
 
-	again := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, first))(t)
-	require.Equal(t, webhook.StepAgain, again.Step, "an operator reset the activity before the second attempt")
+	require.Equal(t, webhook.StepAgain, must.Get(f.Webhooks.BeginAttempt(t.Context(), d, first))(t).Step, "an operator reset the activity before the second attempt")
 	require.Equal(t, 2, f.read(t, d).Run)
+}
+
+// TestNoDeadlock_OfAnAttemptThatEndsAndBeginsAgain calls what a worker that was believed dead calls, and the worker
+// after it. When two transactions deadlock, both hang for a second. Then PostgreSQL ends one of them with an error.
+func TestNoDeadlock_OfAnAttemptThatEndsAndBeginsAgain(t *testing.T) {
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
+	for n := range 200 {
+		_, d := f.publishTest(t, e, webhook.MerchantUpdated)
+		f.begin(t, d, "run-a", 1)
+		var workers errgroup.Group
+		workers.Go(func() error { return f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour) })
+		workers.Go(func() error {
+			if err := f.Webhooks.HurryAttempt(t.Context(), d, "run-a", time.Time{}); err != nil {
+				return err
+			}
+			_, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
+			return err
+		})
+		require.NoError(t, workers.Wait(), "round %d", n)
+	}
+}
+
+func (f fixture) delivery(t *testing.T) checkout.Ref {
+	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	s := f.create(t, f.newSession())
+	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	return s.Owner.Ref(got.Deliveries[0].ID)
+}
+
+func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
+	f := newFixture(t)
+	d := f.delivery(t)
+	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1}))(t)
+	must.Get(f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))(t)
+
+	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1}))(t)
+	require.Equal(t, 2, out.Run)
+	require.Equal(t, webhook.DeliveryPending, out.Status)
+
+	_, err := f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	require.NoError(t, err, "a late word of the old run")
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	require.Equal(t, webhook.DeliveryPending, must.Get(f.Webhooks.AnyDelivery(t.Context(), d.ID))(t).Status, "the old run has no say any more")
+}
+
+func TestChangeEndpoint_NotesWhen(t *testing.T) {
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))
+	must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}}))(t)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at > created_at`))
 }

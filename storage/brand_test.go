@@ -34,14 +34,12 @@ func picture(width, height int, noise bool) *image.NRGBA {
 }
 
 func pngOf(t *testing.T, p image.Image) []byte {
-	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, png.Encode(&b, p))
 	return b.Bytes()
 }
 
 func jpegOf(t *testing.T, p image.Image) []byte {
-	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, jpeg.Encode(&b, p, nil))
 	return b.Bytes()
@@ -49,10 +47,7 @@ func jpegOf(t *testing.T, p image.Image) []byte {
 
 func TestSetBrand_LinksOfTheFooter(t *testing.T) {
 	f := newFixture(t)
-	brand := func() people.Brand {
-		b := must.Get(f.People.Brand(t.Context(), f.merchant.ID))(t)
-		return b
-	}
+	brand := func() people.Brand { return must.Get(f.People.Brand(t.Context(), f.merchant.ID))(t) }
 	stored := func() people.Contact { return brand().Contact }
 	set := func(c people.Contact, was *people.Brand) error {
 		return f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Contact: &c, Was: was})
@@ -104,8 +99,7 @@ func TestSetBrand_Refuses(t *testing.T) {
 	}
 	black := "#000000"
 	require.ErrorIs(t, f.People.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), people.BrandChange{Color: &black}), checkout.ErrNotFound)
-	_, err := f.People.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.People.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))), checkout.ErrNotFound)
 }
 
 func TestEncodeLogo_FitsThePageAndTheTable(t *testing.T) {
@@ -180,7 +174,6 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 		"a bomb":      {bomb, people.ErrLogoLarge},
 		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), people.ErrLogoLarge},
 	} {
-		_, err := people.EncodeLogo(bytes.NewReader(c.upload))
-		require.ErrorIs(t, err, c.want, name)
+		require.ErrorIs(t, must.Err(people.EncodeLogo(bytes.NewReader(c.upload))), c.want, name)
 	}
 }

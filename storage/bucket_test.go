@@ -18,7 +18,6 @@ import (
 
 // key makes an API key and returns its hash.
 func (f fixture) key(t *testing.T) []byte {
-	t.Helper()
 	secret := merchant.NewAPIKey(checkout.ModeTest)
 	key := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
 	require.NoError(t, f.Merchants.CreateAPIKey(t.Context(), key, secret))
@@ -29,7 +28,6 @@ func (f fixture) key(t *testing.T) []byte {
 
 // later moves every bucket's last use back by d.
 func (f fixture) later(t *testing.T, d time.Duration) {
-	t.Helper()
 	f.Exec(t, `UPDATE token_bucket SET at = at - $1::interval`, d)
 }
 
@@ -62,8 +60,7 @@ func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	f := newFixture(t)
 	pgtemp.StopTime(t, f.URL, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
-		a := must.Get(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst}))(t)
-		return a
+		return must.Get(f.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst}))(t)
 	}
 	require.Equal(t, 99, take(100).Remaining)
 	require.Equal(t, 4, take(5).Remaining, "a smaller bucket holds less")
@@ -93,8 +90,7 @@ func TestAuthenticate_ParallelRequestsNeverGetMoreThanTheBurst(t *testing.T) {
 	}
 	require.NoError(t, callers.Wait())
 	require.EqualValues(t, 60, allowed.Load())
-	keys := must.Get(f.Merchants.APIKeys(t.Context(), f.merchant.ID))(t)
-	require.WithinDuration(t, time.Now(), *keys[0].UsedAt, time.Minute, "the bucket knows when a key was used")
+	require.WithinDuration(t, time.Now(), *must.Get(f.Merchants.APIKeys(t.Context(), f.merchant.ID))(t)[0].UsedAt, time.Minute, "the bucket knows when a key was used")
 }
 
 // An address may send a single request. Keeping a row for each address as long as the log would fill the table.

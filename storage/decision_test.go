@@ -19,48 +19,202 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// call is one run of a decision. It returns the answer in words.
-type call func(ctx context.Context) (any, error)
+// scene is what the calls of a decision are about. Each arrangement fills in what its calls need.
+type scene struct {
+	fixture
+	created        storage.NewSession // to be created
+	session        checkout.Session
+	payment, later string       // ids of two payments of the session
+	ref            checkout.Ref // of the payout, the delivery or the API key
+	endpoint       webhook.Endpoint
+	secret         string // the next one of the endpoint
+	subject        string // of a test event
+	replays        [2]webhook.Replay
+	members        [2]string // ids
+	finding        string    // its id
+}
+
+// call makes a decision. It returns the answer in words.
+type call func(s scene) (any, error)
 
 // decision is made by two processes at once: the first was believed dead while its COMMIT was waiting.
 type decision struct {
 	name    string
-	arrange arranged
+	arrange func(t *testing.T, f fixture) scene
+	// calls are those of the two processes. Without a second one, both make the first.
+	calls []call
 	// The two expected answers. "" as first accepts any answer; same means the answer of the first.
 	first, second string
-	// rows is a query to run afterwards; hold is its expected result.
-	rows, hold string
+	hold          string // result of the query of the group afterwards
 }
 
 const same = "the same"
 
+// decisions lists every decision, by the query that reads what is stored afterwards.
+var decisions = []struct {
+	rows string
+	all  []decision
+}{
+	{`SELECT status, payment_in_flight, attempts FROM checkout_session`, sessionDecisions},
+	{`SELECT t.status, t.outcome, t.attempt, s.status AS session, s.payment_in_flight,
+		(SELECT count(*) FROM event), (SELECT count(*) FROM webhook_delivery), (SELECT count(*) FROM payout)
+		FROM transaction t JOIN checkout_session s ON s.id = t.session_id`, paymentDecisions},
+	{`SELECT status, tx_hash, failure, (SELECT count(*) FROM event WHERE type LIKE 'payout.%') FROM payout`, payoutDecisions},
+	{`SELECT p.status, p.tx_hash, x.broadcasts FROM payout p JOIN sandbox_transfer x ON x.payout_id = p.id`, []decision{
+		{"a transfer is signed and sent", paid, []call{sendsTransfer}, "true", "false", "(pending,a,1)"},
+	}},
+	{`SELECT status, tx_hash, (SELECT count(*) FROM event WHERE subject_id = payout.id
+		AND convert_from(body, 'UTF8')::json->'data'->>'tx_hash' = payout.tx_hash) FROM payout`, []decision{
+		{"a payout is decided while its transfer is signed", paid, []call{recordsTransfer(transferA), sendsPayout}, "a ", "true", "(sent,a,1)"},
+	}},
+	{`SELECT status, generation, failure, jsonb_array_length(retried) FROM payout`, []decision{
+		{"a failed payout is retried", failed, []call{retries}, "2", "refused: retry payout: conflict: the payout has not failed", `(pending,2,"",1)`},
+	}},
+	{`SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', a.run, a.number, a.status_code), ' ' ORDER BY a.run, a.number)
+		FROM webhook_attempt a WHERE a.delivery_id = d.id) FROM webhook_delivery d
+		WHERE d.event_id IN (SELECT id FROM event WHERE type LIKE 'checkout.%')`, deliveryDecisions},
+	{`SELECT status, held FROM webhook_delivery`, []decision{
+		{"a delivery is put on hold", due, []call{holds}, "<nil>", same, "(pending,t)"},
+		{"a delivery is put on hold while it is accepted", begun, []call{ends(accepted), holds}, "<nil>", "refused: delivery is not pending", "(delivered,f)"},
+	}},
+	{`SELECT status, previous_sealed_digest IS NOT NULL AS rotated FROM webhook_endpoint WHERE deleted_at IS NULL`, []decision{
+		{"a registration is created", unregistered, []call{createsEndpoint}, "true", same, "(enabled,f)"},
+		{"a secret is rotated", registered, []call{rotates}, "", same, "(enabled,t)"},
+		{"a registration is deleted", registered, []call{deletes}, "<nil>", "refused: delete webhook registration: not found", ""},
+	}},
+	{`SELECT count(*) FROM webhook_endpoint`, []decision{
+		{"two registrations are created where one is left", almostFull, []call{createsEndpoint, createsOtherEndpoint}, "true",
+			"refused: create webhook registration: too many webhook registrations", "(50)"},
+	}},
+	{`SELECT count(*) FROM webhook_delivery`, []decision{
+		{"a test event is sent", registered, []call{tests(webhook.CheckoutCompleted)}, "", same, "(1)"},
+		{"a test event is sent while the registration changes", registered,
+			[]call{tests(webhook.CheckoutCompleted), tests(webhook.PayoutSent)}, "", same, "(1)"},
+	}},
+	{`SELECT status, rate FROM webhook_replay`, []decision{
+		{"a bulk replay is created", registered, []call{createsReplay(0)}, "", same, "(running,10)"},
+		{"two bulk replays of a registration are created", registered, []call{createsReplay(0), createsReplay(1)}, "",
+			"refused: create replay: a bulk replay of the registration is running", "(running,10)"},
+		{"two bulk replays are created that are too fast together", tooFast, []call{createsReplay(0), createsReplay(1)}, "",
+			"refused: create replay: the merchant's bulk replays are too fast together", "(running,50)"},
+	}},
+	{`SELECT after, started FROM webhook_replay`, []decision{
+		{"the progress of a bulk replay is noted late", replaying, []call{notes("whd_2", 2), notes("whd_1", 1)}, "<nil>", same, "(whd_2,2)"},
+	}},
+	{`SELECT plan, (SELECT count(*) FROM event) FROM merchant`, []decision{
+		{"settings change", nothing, []call{changesPlan}, "2 events", "0 events", "(volume,2)"},
+	}},
+	{`SELECT role FROM member`, []decision{
+		{"two owners take the role from each other", twoOwners, []call{demotes(0), demotes(1)}, "<nil>",
+			"refused: change member: a merchant needs an owner", "(owner) (viewer)"},
+		{"a member is invited", nothing, []call{invitesAnn}, "<nil>", "refused: the e-mail address is in use", "(viewer)"},
+	}},
+	{`SELECT count(*) FROM member`, []decision{
+		{"two people are invited where one place is left", manyInvited, []call{invites("a@shop.example"), invites("b@shop.example")}, "<nil>",
+			"refused: invite member: too many open invitations", "(100)"},
+	}},
+	{`SELECT password_hash FROM member`, []decision{
+		{"an invitation is accepted", invited, []call{accepts}, "true", "refused: accept invitation: not found", "(hash)"},
+	}},
+	{`SELECT revoked_at IS NOT NULL, (SELECT count(*) FROM audit_entry) FROM api_key`, []decision{
+		{"a key is revoked", withKey, []call{revokes}, "<nil>", same, "(t,1)"},
+	}},
+	{`SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, []decision{
+		{"a finding is closed", withFinding, []call{closes}, "<nil>", "refused: close finding: conflict: the finding is closed", "(settled)"},
+	}},
+	{`SELECT status FROM idempotent_request`, []decision{
+		{"a request is claimed", nothing, []call{claims}, "true", "refused: request with that idempotency key is in progress", "()"},
+		{"a request is claimed whose first answer is too old", answered, []call{claims}, "true", "refused: request with that idempotency key is in progress", "()"},
+	}},
+}
+
+var sessionDecisions = []decision{
+	{"a session is created", fresh, []call{creates}, "true 1", "true 0", "(pending,f,0)"},
+	{"a session with an order id is created", ordered, []call{creates}, "true 1", "true 0", "(pending,f,0)"},
+	{"two sessions of one order id are created", ordered, []call{creates, createsOther}, "true 1", "refused: order id in use", "(pending,f,0)"},
+	{"a session expires", asked, []call{expires}, "{Status:expired InFlight: Left:0s}", same, "(expired,f,0)"},
+	{"a session expires while it is paid", charged(succeeded), []call{finishes, expires}, "", "{Status:completed InFlight: Left:0s}", "(completed,f,1)"},
+	{"a session expires while its payment is declined", charged(declined), []call{finishes, expires}, "", "{Status:expired InFlight: Left:0s}", "(expired,f,1)"},
+	{"a session expires while a payment begins", asked, []call{begins, findsInFlight}, "", "true", "(pending,t,1)"},
+	{"a payment begins while its session expires", asked, []call{expires, begins}, "", "refused: begin payment: session is not pending", "(expired,f,0)"},
+}
+
+var paymentDecisions = []decision{
+	{"a payment is asked for", unasked, []call{asks}, "<nil>", "refused: payment exists", "(created,,,pending,f,0,0,0)"},
+	{"a payment begins", asked, []call{begins}, "1", same, "(processing,,1,pending,t,0,0,0)"},
+	{"two payments begin", askedTwice, []call{begins, laterBegins}, "", "refused: begin payment: a payment is in flight",
+		"(created,,,pending,t,0,0,0) (processing,,1,pending,t,0,0,0)"},
+	{"a payment begins while the time of its session ends", asked, []call{timeEnds, begins}, "1",
+		"refused: begin payment: session is not pending", "(created,,,pending,f,0,0,0)"},
+	{"a confirmation begins", charged(underWay), []call{confirms}, "true", "false", "(processing,processing,1,pending,t,0,0,0)"},
+	{"a payment is dropped while it begins", asked, []call{begins, drops}, "", "<nil>", "(processing,,1,pending,t,0,0,0)"},
+	{"a payment begins while it is dropped", asked, []call{drops, begins}, "<nil>", "refused: begin payment: not found", ""},
+	{"a payment begins while it is given up", asked, []call{records(declined), begins}, "failed card_declined",
+		"refused: begin payment: not found", "(created,failed,,pending,f,0,0,0)"},
+	{"an answer is noted", charged(underWay), []call{records(succeeded)}, "succeeded ", same, "(processing,succeeded,1,pending,t,0,0,0)"},
+	{"an answer that came late is noted after the final one", charged(underWay), []call{records(succeeded), records(underWay)},
+		"succeeded ", same, "(processing,succeeded,1,pending,t,0,0,0)"},
+	{"an answer that came late is noted while the payment is decided", charged(succeeded), []call{finishes, records(underWay)},
+		"", "succeeded ", "(succeeded,succeeded,1,completed,f,1,1,1)"},
+	{"a payment that succeeded is decided", charged(succeeded), []call{finishes}, "", same, "(succeeded,succeeded,1,completed,f,1,1,1)"},
+	{"a payment that was declined is decided", charged(declined), []call{finishes}, "", same, "(failed,failed,1,pending,f,1,1,0)"},
+	{"a payment begins while it is given up before its charge", asked, []call{givesUp, begins}, "true",
+		"refused: begin payment: not found", "(created,failed,,pending,f,0,0,0)"},
+	{"a payment is given up while it begins", asked, []call{begins, givesUp}, "", "false", "(processing,,1,pending,t,0,0,0)"},
+	{"a payment is decided while its answer is noted", charged(underWay), []call{records(succeeded), completes},
+		"succeeded ", "true", "(succeeded,succeeded,1,completed,f,1,1,1)"},
+	{"a payment begins while the one before is declined", chargedThenAsked, []call{finishes, laterBegins}, "", "2",
+		"(failed,failed,1,pending,t,1,1,0) (processing,,2,pending,t,1,1,0)"},
+}
+
+var payoutDecisions = []decision{
+	{"two transfers of a payout are signed", paid, []call{recordsTransfer(transferA), recordsTransfer(transferB)}, "a ", same, `(pending,a,"",0)`},
+	{"a transfer is refused while one is signed", paid, []call{recordsTransfer(transferA), recordsTransfer(refusal)}, "a ", same, `(pending,a,"",0)`},
+	{"a transfer is signed while one is refused", paid, []call{recordsTransfer(refusal), recordsTransfer(transferA)},
+		" network_error", same, `(pending,"",network_error,0)`},
+	{"a payout is decided", paid, []call{pays("")}, "", same, `(sent,"","",1)`},
+	{"a payout is decided in two ways", paid, []call{pays(""), pays(checkout.PayoutNetworkError)}, "", same, `(sent,"","",1)`},
+}
+
+var deliveryDecisions = []decision{
+	{"an attempt begins", due, []call{tries("run-a")}, "1/1 pending begin", "1/1 pending report", "(pending,1,1/1)"},
+	{"an attempt begins while its delivery is put on hold", due, []call{holds, tries("run-a")}, "<nil>", "1/0 pending park", "(pending,1,)"},
+	{"a delivery is put on hold while its attempt begins", due, []call{tries("run-a"), holds}, "1/1 pending begin", "<nil>", "(pending,1,1/1)"},
+	{"an attempt begins while its delivery is canceled", due, []call{gives(webhook.DeliveryCanceled), tries("run-a")}, "canceled", "1/1 pending begin", "(pending,1,1/1)"},
+	{"an attempt begins in two runs", due, []call{tries("run-a"), tries("run-b")}, "1/1 pending begin", "2/1 pending begin", `(pending,2,"1/1 2/1")`},
+	{"an attempt of a replay begins", delivered, []call{tries("run-b")}, "2/1 pending begin", "2/1 pending report", `(pending,2,"1/1/200 2/1")`},
+	{"an attempt ends", begun, []call{ends(accepted)}, "<nil>", same, "(delivered,1,1/1/200)"},
+	{"an attempt fails that was accepted", begun, []call{ends(accepted), ends(refused(1, 1))}, "<nil>", same, "(delivered,1,1/1/200)"},
+	{"an attempt is accepted that failed", begun, []call{ends(refused(1, 1)), ends(accepted)}, "<nil>", same, "(delivered,1,1/1/200)"},
+	{"a delivery fails while it is accepted", begun, []call{ends(accepted), gives(webhook.DeliveryFailed)}, "<nil>", "delivered", "(delivered,1,1/1/200)"},
+	{"a delivery fails", begun, []call{gives(webhook.DeliveryFailed)}, "failed", same, "(failed,1,1/1)"},
+	{"a delivery fails while it is canceled", begun, []call{gives(webhook.DeliveryCanceled), gives(webhook.DeliveryFailed)}, "canceled", same, "(canceled,1,1/1)"},
+}
+
 func TestDecisions_RunTwiceWhileTheFirstIsBeingCommitted(t *testing.T) {
 	t.Parallel()
-	for _, d := range decisions() {
-		t.Run(d.name, func(t *testing.T) {
-			f := newFixture(t)
-			first, second := d.arrange(t, f)
-			if second == nil {
-				second = first
-			}
-			one, two := f.atOnce(t, first, second)
-			if d.first != "" {
-				require.Equal(t, d.first, one)
-			}
-			if d.second == same {
-				d.second = one
-			}
-			require.Equal(t, d.second, two)
-			require.Equal(t, d.hold, f.query(t, `SELECT coalesce(string_agg(r::text, ' ' ORDER BY r::text), '') FROM (`+d.rows+`) r`))
-		})
+	for _, group := range decisions {
+		for _, d := range group.all {
+			t.Run(d.name, func(t *testing.T) {
+				s := d.arrange(t, newFixture(t))
+				one, two := s.atOnce(t, d.calls[0], d.calls[len(d.calls)-1])
+				if d.first != "" {
+					require.Equal(t, d.first, one)
+				}
+				if d.second == same {
+					d.second = one
+				}
+				require.Equal(t, d.second, two)
+				require.Equal(t, d.hold, s.query(t, `SELECT coalesce(string_agg(r::text, ' ' ORDER BY r::text), '') FROM (`+group.rows+`) r`))
+			})
+		}
 	}
 }
 
 // atOnce makes the second call while the COMMIT of the first one waits. It lets the first go on
 // once the second waits too or has its answer. It returns both answers.
-func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
-	t.Helper()
-	conn := f.Connect(t)
+func (s scene) atOnce(t *testing.T, first, second call) (one, two string) {
+	conn := s.Connect(t)
 	_, err := conn.Exec(t.Context(), `
 		CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
 		DO $$ DECLARE name text; BEGIN
@@ -82,7 +236,7 @@ func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
 	run := func(c call) chan string {
 		ended := make(chan string, 1)
 		go func() {
-			got, err := c(context.Background())
+			got, err := c(s)
 			if err != nil {
 				got = "refused: " + err.Error()
 			}
@@ -92,343 +246,100 @@ func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
 	}
 	ones := run(first)
 	waitOrEnd(ones, 1)
-	require.Empty(t, ones, "the first call must be committing: %s", first)
+	require.Empty(t, ones, "the first call must be committing")
 	twos := run(second)
 	waitOrEnd(twos, 2)
 	must.Get(conn.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`))(t)
 	return <-ones, <-twos
 }
 
-// decisions lists every decision.
-func decisions() []decision {
-	var all []decision
-	for _, some := range [][]decision{sessionDecisions, paymentDecisions, payoutDecisions, deliveryDecisions, registrationDecisions, accountDecisions} {
-		all = append(all, some...)
-	}
-	return all
-}
-
 var (
+	bg        = context.Background() // a call outlives a test that fails
 	succeeded = checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
 	declined  = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
 	underWay  = checkout.ChargeResult{Outcome: checkout.OutcomeProcessing}
-	firstTry  = webhook.Turn{RunID: "run-a", Try: 1, Local: true}
 	accepted  = webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}
+	transferA = treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}
+	transferB = treasury.SandboxTransfer{Signed: []byte("b"), TxHash: "b"}
+	refusal   = treasury.SandboxTransfer{Failed: checkout.PayoutNetworkError}
 )
 
-// arranged returns both calls. Without a second call the first is made twice.
-type arranged = func(t *testing.T, f fixture) (first, second call)
+func nothing(_ *testing.T, f fixture) scene { return scene{fixture: f} }
+func fresh(_ *testing.T, f fixture) scene   { return scene{fixture: f, created: f.newSession()} }
 
-// ofPayment arranges a new session and a payment that its customer asks for.
-func ofPayment(do func(f fixture, s checkout.Session, id string) (call, call)) arranged {
-	return func(t *testing.T, f fixture) (call, call) {
-		s := f.create(t, f.newSession())
-		return do(f, s, f.asks(t, s))
-	}
+// ordered arranges a session with an order id. PostgreSQL checks the order id before the session's id.
+func ordered(t *testing.T, f fixture) scene {
+	f.Exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`)
+	s := fresh(t, f)
+	s.created.OrderID = new("order-1")
+	return s
 }
 
-// ofCharge arranges a payment in flight that the card network has answered.
-func ofCharge(answer checkout.ChargeResult, do func(f fixture, s checkout.Session, id string) (call, call)) arranged {
-	return func(t *testing.T, f fixture) (call, call) {
-		s, id := f.charged(t, answer)
-		return do(f, s, id)
-	}
+func creates(s scene) (any, error) {
+	starts := 0
+	got, err := s.Sessions.CreateSession(bg, s.created, func(context.Context, checkout.Session) error { starts++; return nil })
+	return fmt.Sprint(got.ID == s.created.ID, " ", starts), err
 }
 
-func ofPayout(do func(f fixture, p checkout.Ref) (call, call)) arranged {
-	return func(t *testing.T, f fixture) (call, call) { return do(f, f.payout(t)) }
+func createsOther(s scene) (any, error) {
+	s.created.ID = checkout.NewID(checkout.PrefixSession)
+	return creates(s)
 }
 
-func ofDelivery(do func(f fixture, d checkout.Ref) (call, call)) arranged {
-	return func(t *testing.T, f fixture) (call, call) { return do(f, f.delivery(t)) }
+func expires(s scene) (any, error) {
+	return s.Sessions.ExpireSession(bg, s.session.Ref, storage.Expiry{At: s.session.ExpiresAt, Early: true})
 }
 
-// ofAttempt arranges a delivery whose first attempt has begun.
-func ofAttempt(do func(f fixture, d checkout.Ref) (call, call)) arranged {
-	return func(t *testing.T, f fixture) (call, call) {
-		d := f.delivery(t)
-		f.begin(t, d, "run-a", 1)
-		return do(f, d)
-	}
+func findsInFlight(s scene) (any, error) {
+	got, err := s.Sessions.ExpireSession(bg, s.session.Ref, storage.Expiry{At: s.session.ExpiresAt, Early: true})
+	return got.InFlight == s.payment, err
 }
 
-const sessionRows = `SELECT status, payment_in_flight, attempts FROM checkout_session`
-
-var sessionDecisions = []decision{
-	{name: "a session is created", first: "true 1", second: "true 0", rows: sessionRows, hold: "(pending,f,0)",
-		arrange: func(_ *testing.T, f fixture) (call, call) {
-			n := f.newSession()
-			create := func(ctx context.Context) (any, error) {
-				starts := 0
-				got, err := f.Sessions.CreateSession(ctx, n, func(context.Context, checkout.Session) error { starts++; return nil })
-				return fmt.Sprint(got.ID == n.ID, " ", starts), err
-			}
-			return create, nil
-		}},
-	{name: "a session with an order id is created", first: "true", second: same, rows: sessionRows, hold: "(pending,f,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			f.Exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`) // PostgreSQL then checks the order id first
-			return f.creates(f.withOrderID()), nil
-		}},
-	{name: "two sessions of one order id are created", first: "true", second: "refused: order id in use", rows: sessionRows, hold: "(pending,f,0)",
-		arrange: func(_ *testing.T, f fixture) (call, call) {
-			return f.creates(f.withOrderID()), f.creates(f.withOrderID())
-		}},
-	{name: "a session expires", first: "{Status:expired InFlight: Left:0s}", second: same, rows: sessionRows, hold: "(expired,f,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) { return f.expires(f.create(t, f.newSession())), nil }},
-	{name: "a session expires while it is paid", second: "{Status:completed InFlight: Left:0s}", rows: sessionRows, hold: "(completed,f,1)",
-		arrange: ofCharge(succeeded, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), f.expires(s) })},
-	{name: "a session expires while its payment is declined", second: "{Status:expired InFlight: Left:0s}", rows: sessionRows, hold: "(expired,f,1)",
-		arrange: ofCharge(declined, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), f.expires(s) })},
-	{name: "a session expires while a payment begins", second: "in flight", rows: sessionRows, hold: "(pending,t,1)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) {
-			return f.begins(s, id), func(ctx context.Context) (any, error) {
-				got, err := f.Sessions.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
-				return map[string]string{id: "in flight"}[got.InFlight], err
-			}
-		})},
-	{name: "a payment begins while its session expires", second: "refused: begin payment: session is not pending", rows: sessionRows, hold: "(expired,f,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.expires(s), f.begins(s, id) })},
+func unasked(t *testing.T, f fixture) scene {
+	return scene{fixture: f, session: f.create(t, f.newSession()), payment: checkout.NewID(checkout.PrefixTransaction)}
 }
 
-const paymentRows = `SELECT t.status, t.outcome, t.attempt, s.status AS session, s.payment_in_flight,
-	(SELECT count(*) FROM event), (SELECT count(*) FROM webhook_delivery), (SELECT count(*) FROM payout)
-	FROM transaction t JOIN checkout_session s ON s.id = t.session_id`
-
-var paymentDecisions = []decision{
-	{name: "a payment is asked for", first: "<nil>", second: "refused: payment exists", rows: paymentRows, hold: "(created,,,pending,f,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			p := storagetest.Payment(f.create(t, f.newSession()).Ref)
-			return func(ctx context.Context) (any, error) {
-				return nil, f.Sessions.CreatePayment(ctx, p)
-			}, nil
-		}},
-	{name: "a payment begins", second: same, rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.begins(s, id), nil })},
-	{name: "two payments begin", second: "refused: begin payment: a payment is in flight", rows: paymentRows,
-		hold: "(created,,,pending,t,0,0,0) (processing,,1,pending,t,0,0,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s := f.create(t, f.newSession())
-			return f.begins(s, f.asks(t, s)), f.begins(s, f.asks(t, s))
-		}},
-	{name: "a payment begins while the time of its session ends", first: "1", rows: paymentRows,
-		second: "refused: begin payment: session is not pending", hold: "(created,,,pending,f,0,0,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.timeEnds(s), f.begins(s, id) })},
-	{name: "a confirmation begins", first: "true", second: "false", rows: paymentRows, hold: "(processing,processing,1,pending,t,0,0,0)",
-		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) { return f.confirms(s, id), nil })},
-	{name: "a payment is dropped while it begins", second: "<nil>", rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.begins(s, id), f.drops(s, id) })},
-	{name: "a payment begins while it is dropped", first: "<nil>", second: "refused: begin payment: not found", rows: paymentRows, hold: "",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.drops(s, id), f.begins(s, id) })},
-	{name: "a payment begins while it is given up", first: "failed card_declined", second: "refused: begin payment: not found", rows: paymentRows,
-		hold: "(created,failed,,pending,f,0,0,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) {
-			return f.records(s, id, declined), f.begins(s, id)
-		})},
-	{name: "an answer is noted", first: "succeeded ", second: same, rows: paymentRows, hold: "(processing,succeeded,1,pending,t,0,0,0)",
-		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) { return f.records(s, id, succeeded), nil })},
-	{name: "an answer that came late is noted after the final one", first: "succeeded ", second: same, rows: paymentRows,
-		hold: "(processing,succeeded,1,pending,t,0,0,0)",
-		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) {
-			return f.records(s, id, succeeded), f.records(s, id, underWay)
-		})},
-	{name: "an answer that came late is noted while the payment is decided", second: "succeeded ", rows: paymentRows,
-		hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
-		arrange: ofCharge(succeeded, func(f fixture, s checkout.Session, id string) (call, call) {
-			return f.finishes(s, id), f.records(s, id, underWay)
-		})},
-	{name: "a payment that succeeded is decided", second: same, rows: paymentRows, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
-		arrange: ofCharge(succeeded, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), nil })},
-	{name: "a payment that was declined is decided", second: same, rows: paymentRows, hold: "(failed,failed,1,pending,f,1,1,0)",
-		arrange: ofCharge(declined, func(f fixture, s checkout.Session, id string) (call, call) { return f.finishes(s, id), nil })},
-	{name: "a payment begins while it is given up before its charge", first: "true",
-		second: "refused: begin payment: not found", rows: paymentRows, hold: "(created,failed,,pending,f,0,0,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.givesUp(s, id), f.begins(s, id) })},
-	{name: "a payment is given up while it begins", second: "false", rows: paymentRows,
-		hold:    "(processing,,1,pending,t,0,0,0)",
-		arrange: ofPayment(func(f fixture, s checkout.Session, id string) (call, call) { return f.begins(s, id), f.givesUp(s, id) })},
-	{name: "a payment is decided while its answer is noted", first: "succeeded ", rows: paymentRows,
-		second: same, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
-		arrange: ofCharge(underWay, func(f fixture, s checkout.Session, id string) (call, call) {
-			return f.records(s, id, succeeded), func(ctx context.Context) (any, error) {
-				got, err := f.Sessions.FinishPayment(ctx, s.Ref, id)
-				return map[bool]string{true: "succeeded "}[got.Status == checkout.StatusCompleted], err
-			}
-		})},
-	{name: "a payment begins while the one before is declined", second: "{Attempt:2}", rows: paymentRows,
-		hold: "(failed,failed,1,pending,t,1,1,0) (processing,,2,pending,t,1,1,0)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			s, id := f.charged(t, declined)
-			return f.finishes(s, id), f.begins(s, f.asks(t, s))
-		}},
+func asks(s scene) (any, error) {
+	p := storagetest.Payment(s.session.Ref)
+	p.ID = s.payment
+	return nil, s.Sessions.CreatePayment(bg, p)
 }
 
-const payoutRows = `SELECT status, tx_hash, failure, (SELECT count(*) FROM event WHERE type LIKE 'payout.%') FROM payout`
-
-// payoutEvents counts the events that tell the transfer of the payout.
-const payoutEvents = `SELECT status, tx_hash, (SELECT count(*) FROM event
-	WHERE subject_id = payout.id AND convert_from(body, 'UTF8')::json->'data'->>'tx_hash' = payout.tx_hash) FROM payout`
-
-var payoutDecisions = []decision{
-	{name: "two transfers of a payout are signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
-		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("b"), TxHash: "b"})
-		})},
-	{name: "a transfer is refused while one is signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
-		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), f.recordsTransfer(p, treasury.SandboxTransfer{Failed: checkout.PayoutNetworkError})
-		})},
-	{name: "a payout is decided", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
-		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) { return f.pays(p, ""), nil })},
-	{name: "a transfer is signed and sent", first: "true", second: "false",
-		rows: `SELECT p.status, p.tx_hash, x.broadcasts FROM payout p JOIN sandbox_transfer x ON x.payout_id = p.id`,
-		hold: "(pending,a,1)",
-		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return func(ctx context.Context) (any, error) {
-				return f.Sandbox.SendSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, treasury.SandboxTransfer{TxHash: "a", Signed: []byte("a")})
-			}, nil
-		})},
-	{name: "a payout is decided while its transfer is signed", first: "a ", rows: payoutEvents, hold: "(sent,a,1)",
-		second: same,
-		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.recordsTransfer(p, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}), func(ctx context.Context) (any, error) {
-				got, err := f.Payouts.FinishPayout(ctx, p, 1, "")
-				return map[webhook.EventType]string{webhook.PayoutSent: "a "}[got.EventType], err
-			}
-		})},
-	{name: "a payout is decided in two ways", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
-		arrange: ofPayout(func(f fixture, p checkout.Ref) (call, call) {
-			return f.pays(p, ""), f.pays(p, checkout.PayoutNetworkError)
-		})},
-	{name: "a failed payout is retried", first: "2", second: "refused: retry payout: conflict: the payout has not failed",
-		rows: `SELECT status, generation, failure, jsonb_array_length(retried) FROM payout`, hold: "(pending,2,\"\",1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			failed := f.failedPayout(t)
-			return func(ctx context.Context) (any, error) {
-				got, err := f.Payouts.RetryPayout(ctx, failed)
-				return got.Generation, err
-			}, nil
-		}},
-}
-
-const deliveryRows = `SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', a.run, a.number, a.status_code), ' ' ORDER BY a.run, a.number)
-	FROM webhook_attempt a WHERE a.delivery_id = d.id) FROM webhook_delivery d WHERE d.event_id IN (SELECT id FROM event WHERE type LIKE 'checkout.%')`
-
-var deliveryDecisions = []decision{
-	{name: "an attempt begins", first: "1/1 pending begin", second: "1/1 pending report", rows: deliveryRows, hold: "(pending,1,1/1)",
-		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.tries(d, firstTry), nil })},
-	{name: "an attempt begins while its delivery is put on hold", first: "<nil>", second: "1/0 pending park", rows: deliveryRows,
-		hold:    "(pending,1,)",
-		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.holds(d), f.tries(d, firstTry) })},
-	{name: "a delivery is put on hold while its attempt begins", first: "1/1 pending begin", second: "<nil>", rows: deliveryRows,
-		hold:    "(pending,1,1/1)",
-		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.tries(d, firstTry), f.holds(d) })},
-	{name: "an attempt begins while its delivery is canceled", first: "canceled", second: "1/1 pending begin", rows: deliveryRows,
-		hold: "(pending,1,1/1)",
-		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) {
-			return f.gives(d, webhook.DeliveryCanceled), f.tries(d, firstTry)
-		})},
-	{name: "an attempt begins in two runs", first: "1/1 pending begin", second: "2/1 pending begin", rows: deliveryRows,
-		hold: "(pending,2,\"1/1 2/1\")",
-		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) {
-			return f.tries(d, firstTry), f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true})
-		})},
-	{name: "an attempt of a replay begins", first: "2/1 pending begin", second: "2/1 pending report", rows: deliveryRows, hold: "(pending,2,\"1/1/200 2/1\")",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			d := f.delivery(t)
-			f.begin(t, d, "run-a", 1)
-			require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, accepted, 0))
-			return f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true}), nil
-		}},
-	{name: "an attempt ends", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, accepted), nil })},
-	{name: "an attempt fails that was accepted", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, accepted), f.ends(d, refused(1, 1)) })},
-	{name: "an attempt is accepted that failed", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, refused(1, 1)), f.ends(d, accepted) })},
-	{name: "a delivery fails while it is accepted", first: "<nil>", second: "delivered", rows: deliveryRows, hold: "(delivered,1,1/1/200)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) {
-			return f.ends(d, accepted), f.gives(d, webhook.DeliveryFailed)
-		})},
-	{name: "a delivery fails", first: "failed", second: same, rows: deliveryRows, hold: "(failed,1,1/1)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.gives(d, webhook.DeliveryFailed), nil })},
-	{name: "a delivery fails while it is canceled", first: "canceled", second: same, rows: deliveryRows, hold: "(canceled,1,1/1)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) {
-			return f.gives(d, webhook.DeliveryCanceled), f.gives(d, webhook.DeliveryFailed)
-		})},
-	{name: "a delivery is put on hold", first: "<nil>", second: same, rows: `SELECT status, held FROM webhook_delivery`, hold: "(pending,t)",
-		arrange: ofDelivery(func(f fixture, d checkout.Ref) (call, call) { return f.holds(d), nil })},
-	{name: "a delivery is put on hold while it is accepted", first: "<nil>", second: "refused: delivery is not pending", rows: `SELECT status, held FROM webhook_delivery`,
-		hold:    "(delivered,f)",
-		arrange: ofAttempt(func(f fixture, d checkout.Ref) (call, call) { return f.ends(d, accepted), f.holds(d) })},
-}
-
-// creates creates a session and answers whether it is the requested one.
-func (f fixture) creates(n storage.NewSession) call {
-	return func(ctx context.Context) (any, error) {
-		got, err := f.Sessions.CreateSession(ctx, n, started)
-		return got.ID == n.ID, err
-	}
-}
-
-func (f fixture) withOrderID() storage.NewSession {
-	n, order := f.newSession(), "order-1"
-	n.OrderID = &order
-	return n
-}
-
-func (f fixture) expires(s checkout.Session) call {
-	return func(ctx context.Context) (any, error) {
-		return f.Sessions.ExpireSession(ctx, s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
-	}
+// asked arranges a new session and a payment that its customer asks for.
+func asked(t *testing.T, f fixture) scene {
+	s := f.create(t, f.newSession())
+	return scene{fixture: f, session: s, payment: f.asks(t, s)}
 }
 
 // asks creates a payment.
 func (f fixture) asks(t *testing.T, s checkout.Session) string {
-	t.Helper()
 	p := storagetest.Payment(s.Ref)
 	require.NoError(t, f.Sessions.CreatePayment(t.Context(), p))
 	return p.ID
 }
 
-func (f fixture) begins(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) {
-		if _, err := f.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id); err != nil {
-			return struct{ Attempt int }{}, err
-		}
-		got, err := f.Sessions.Charge(ctx, s.Ref, id)
-		return struct{ Attempt int }{got.Attempt}, err
+// charged arranges a payment in flight that the card network has answered.
+func charged(answer checkout.ChargeResult) func(*testing.T, fixture) scene {
+	return func(t *testing.T, f fixture) scene {
+		s, id := f.charged(t, answer)
+		return scene{fixture: f, session: s, payment: id}
 	}
 }
 
-// timeEnds lets the session's time pass.
-func (f fixture) timeEnds(s checkout.Session) call {
-	return func(ctx context.Context) (any, error) {
-		tag, err := f.Pool().Exec(ctx, `UPDATE checkout_session SET expires_at = clock_timestamp() WHERE id = $1`, s.ID)
-		return tag.RowsAffected(), err
-	}
+func askedTwice(t *testing.T, f fixture) scene {
+	s := asked(t, f)
+	s.later = f.asks(t, s.session)
+	return s
 }
 
-// confirms begins the second confirmation.
-func (f fixture) confirms(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) {
-		return f.Sessions.BeginConfirm(ctx, s.Ref, id, 2, checkout.Quote{Rate: money.MustRate("1.08")})
-	}
-}
-
-func (f fixture) givesUp(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) {
-		return f.Sessions.GiveUpPayment(ctx, s.Ref, id, checkout.FailureProcessingError)
-	}
-}
-
-func (f fixture) drops(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) { return nil, f.Sessions.DropPayment(ctx, s.ID, id) }
+func chargedThenAsked(t *testing.T, f fixture) scene {
+	s := charged(declined)(t, f)
+	s.later = f.asks(t, s.session)
+	return s
 }
 
 // charged creates a session with a payment in flight; its merchant has a registration.
 func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.Session, string) {
-	t.Helper()
 	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.CheckoutFailed, webhook.PayoutSent, webhook.PayoutFailed)
 	f.endpoint(t, "https://shop.example/b", webhook.PayoutFailed) // no event of a payment
 	s := f.create(t, f.newSession())
@@ -437,238 +348,265 @@ func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.S
 	return s, id
 }
 
-func (f fixture) records(s checkout.Session, id string, result checkout.ChargeResult) call {
-	return func(ctx context.Context) (any, error) {
-		outcome, failure, err := f.Sessions.RecordCharge(ctx, s.Ref, id, result)
+func begins(s scene) (any, error) {
+	quote := checkout.Quote{Rate: money.MustRate("1.08")}
+	if _, err := s.Sessions.BeginPayment(bg, s.session.Ref, s.payment, quote, s.payment); err != nil {
+		return nil, err
+	}
+	got, err := s.Sessions.Charge(bg, s.session.Ref, s.payment)
+	return got.Attempt, err
+}
+
+func laterBegins(s scene) (any, error) {
+	s.payment = s.later
+	return begins(s)
+}
+
+// timeEnds lets the session's time pass.
+func timeEnds(s scene) (any, error) {
+	tag, err := s.Pool().Exec(bg, `UPDATE checkout_session SET expires_at = clock_timestamp() WHERE id = $1`, s.session.ID)
+	return tag.RowsAffected(), err
+}
+
+// confirms begins the second confirmation.
+func confirms(s scene) (any, error) {
+	return s.Sessions.BeginConfirm(bg, s.session.Ref, s.payment, 2, checkout.Quote{Rate: money.MustRate("1.08")})
+}
+
+func givesUp(s scene) (any, error) {
+	return s.Sessions.GiveUpPayment(bg, s.session.Ref, s.payment, checkout.FailureProcessingError)
+}
+
+func drops(s scene) (any, error) { return nil, s.Sessions.DropPayment(bg, s.session.ID, s.payment) }
+
+func records(result checkout.ChargeResult) call {
+	return func(s scene) (any, error) {
+		outcome, failure, err := s.Sessions.RecordCharge(bg, s.session.Ref, s.payment, result)
 		return fmt.Sprint(outcome, " ", failure), err
 	}
 }
 
-func (f fixture) finishes(s checkout.Session, id string) call {
-	return func(ctx context.Context) (any, error) { return f.Sessions.FinishPayment(ctx, s.Ref, id) }
+func finishes(s scene) (any, error) { return s.Sessions.FinishPayment(bg, s.session.Ref, s.payment) }
+
+func completes(s scene) (any, error) {
+	got, err := s.Sessions.FinishPayment(bg, s.session.Ref, s.payment)
+	return got.Status == checkout.StatusCompleted, err
 }
+
+func paid(t *testing.T, f fixture) scene   { return scene{fixture: f, ref: f.payout(t)} }
+func failed(t *testing.T, f fixture) scene { return scene{fixture: f, ref: f.failedPayout(t)} }
 
 // payout creates a payout of a paid session.
 func (f fixture) payout(t *testing.T) checkout.Ref {
-	t.Helper()
 	s, id := f.charged(t, succeeded)
-	got := must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
-	return s.Owner.Ref(got.PayoutID)
+	return s.Owner.Ref(must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t).PayoutID)
 }
 
-func (f fixture) recordsTransfer(p checkout.Ref, transfer treasury.SandboxTransfer) call {
-	return func(ctx context.Context) (any, error) {
-		signed, failure, err := f.Sandbox.RecordSandboxTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
+func recordsTransfer(transfer treasury.SandboxTransfer) call {
+	return func(s scene) (any, error) {
+		signed, failure, err := s.Sandbox.RecordSandboxTransfer(bg, checkout.Payout{Ref: s.ref, Generation: 1}, transfer)
 		return string(signed) + " " + string(failure), err
 	}
 }
 
-func (f fixture) pays(p checkout.Ref, failure checkout.PayoutFailure) call {
-	return func(ctx context.Context) (any, error) { return f.Payouts.FinishPayout(ctx, p, 1, failure) }
+func sendsTransfer(s scene) (any, error) {
+	return s.Sandbox.SendSandboxTransfer(bg, checkout.Payout{Ref: s.ref, Generation: 1}, transferA)
 }
 
-func (f fixture) tries(d checkout.Ref, turn webhook.Turn) call {
-	return func(ctx context.Context) (any, error) {
-		got, err := f.Webhooks.BeginAttempt(ctx, d, turn)
+func pays(failure checkout.PayoutFailure) call {
+	return func(s scene) (any, error) { return s.Payouts.FinishPayout(bg, s.ref, 1, failure) }
+}
+
+func sendsPayout(s scene) (any, error) {
+	got, err := s.Payouts.FinishPayout(bg, s.ref, 1, "")
+	return got.EventType == webhook.PayoutSent, err
+}
+
+func retries(s scene) (any, error) {
+	got, err := s.Payouts.RetryPayout(bg, s.ref)
+	return got.Generation, err
+}
+
+// due arranges a delivery.
+func due(t *testing.T, f fixture) scene { return scene{fixture: f, ref: f.delivery(t)} }
+
+// begun arranges a delivery whose first attempt has begun.
+func begun(t *testing.T, f fixture) scene {
+	s := due(t, f)
+	f.begin(t, s.ref, "run-a", 1)
+	return s
+}
+
+func delivered(t *testing.T, f fixture) scene {
+	s := begun(t, f)
+	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), s.ref, accepted, 0))
+	return s
+}
+
+func tries(runID string) call {
+	return func(s scene) (any, error) {
+		got, err := s.Webhooks.BeginAttempt(bg, s.ref, webhook.Turn{RunID: runID, Try: 1, Local: true})
 		return fmt.Sprintf("%d/%d %s %s", got.Run, got.Number, got.Status, got.Step), err
 	}
 }
 
-func (f fixture) ends(d checkout.Ref, a webhook.Attempt) call {
-	return func(ctx context.Context) (any, error) { return nil, f.Webhooks.FinishAttempt(ctx, d, a, time.Hour) }
+func ends(a webhook.Attempt) call {
+	return func(s scene) (any, error) { return nil, s.Webhooks.FinishAttempt(bg, s.ref, a, time.Hour) }
 }
 
-func (f fixture) holds(d checkout.Ref) call {
-	return func(ctx context.Context) (any, error) { return nil, f.Webhooks.HoldDelivery(ctx, d) }
-}
+func holds(s scene) (any, error) { return nil, s.Webhooks.HoldDelivery(bg, s.ref) }
 
-func (f fixture) gives(d checkout.Ref, status webhook.DeliveryStatus) call {
-	return func(ctx context.Context) (any, error) {
-		got, err := f.Webhooks.EndDelivery(ctx, d, "run-a", status)
+func gives(status webhook.DeliveryStatus) call {
+	return func(s scene) (any, error) {
+		got, err := s.Webhooks.EndDelivery(bg, s.ref, "run-a", status)
 		return got.Status, err
 	}
 }
 
-const registrationRows = `SELECT status, previous_sealed_digest IS NOT NULL AS rotated FROM webhook_endpoint WHERE deleted_at IS NULL`
-
-var registrationDecisions = []decision{
-	{name: "a registration is created", first: "true", second: same, rows: registrationRows, hold: "(enabled,f)",
-		arrange: func(_ *testing.T, f fixture) (call, call) { return f.createsEndpoint(), nil }},
-	{name: "two registrations are created where one is left", first: "true",
-		second: "refused: create webhook registration: too many webhook registrations",
-		rows:   `SELECT count(*) FROM webhook_endpoint`, hold: "(50)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-			f.Exec(t, `INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, master_key_id, sealed_digest, created_at)
-				SELECT 'wh_' || n, merchant_id, mode, url, events, status, master_key_id, '', created_at
-				FROM webhook_endpoint, generate_series(2, $1) n`, webhook.MaxEndpoints-1)
-			return f.createsEndpoint(), f.createsEndpoint()
-		}},
-	{name: "a secret is rotated", second: same, rows: registrationRows, hold: "(enabled,t)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			e, secret := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted), webhook.NewSecret()
-			return func(ctx context.Context) (any, error) {
-				got, err := f.Webhooks.RotateSecret(ctx, e.Ref, secret, time.Hour)
-				return fmt.Sprint(got.Secret, got.RotatingUntil), err
-			}, nil
-		}},
-	{name: "a registration is deleted", first: "<nil>", second: "refused: delete webhook registration: not found", rows: registrationRows, hold: "",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-			return func(ctx context.Context) (any, error) { return nil, f.Webhooks.DeleteEndpoint(ctx, e.Ref) }, nil
-		}},
-	{name: "a test event is sent", second: same, rows: `SELECT count(*) FROM webhook_delivery`, hold: "(1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-			return f.tests(e, checkout.NewID("test"), webhook.CheckoutCompleted), nil
-		}},
-	{name: "a test event is sent while the registration changes", second: same, rows: `SELECT count(*) FROM webhook_delivery`, hold: "(1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			e, subject := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted), checkout.NewID("test")
-			return f.tests(e, subject, webhook.CheckoutCompleted), f.tests(e, subject, webhook.PayoutSent)
-		}},
-	{name: "a bulk replay is created", second: same, rows: `SELECT status FROM webhook_replay`, hold: "(running)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			return f.createsReplay(newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))), nil
-		}},
-	{name: "two bulk replays of a registration are created", rows: `SELECT status FROM webhook_replay`, hold: "(running)",
-		second: "refused: create replay: a bulk replay of the registration is running",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-			return f.createsReplay(newReplay(e)), f.createsReplay(newReplay(e))
-		}},
-	{name: "two bulk replays are created that are too fast together", rows: `SELECT rate FROM webhook_replay`, hold: "(50)",
-		second: "refused: create replay: the merchant's bulk replays are too fast together",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			one := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
-			two := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
-			one.Rate, two.Rate = 50, 51
-			return f.createsReplay(one), f.createsReplay(two)
-		}},
-	{name: "the progress of a bulk replay is noted late", first: "<nil>", second: same, rows: `SELECT after, started FROM webhook_replay`, hold: "(whd_2,2)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			r, err := f.Webhooks.CreateReplay(t.Context(), newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)))
-			require.NoError(t, err)
-			notes := func(after string, started int) call {
-				return func(ctx context.Context) (any, error) {
-					r := r
-					r.After, r.Started = after, started
-					return nil, f.Webhooks.RecordReplay(ctx, r)
-				}
-			}
-			return notes("whd_2", 2), notes("whd_1", 1)
-		}},
-}
-
-func (f fixture) createsEndpoint() call {
-	e := webhook.Endpoint{
+func unregistered(_ *testing.T, f fixture) scene {
+	return scene{fixture: f, endpoint: webhook.Endpoint{
 		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-	}
-	return func(ctx context.Context) (any, error) {
-		got, err := f.Webhooks.CreateEndpoint(ctx, e)
-		return got.ID == e.ID && got.Secret == e.Secret, err
-	}
+	}}
 }
 
-func (f fixture) createsReplay(r webhook.Replay) call {
-	return func(ctx context.Context) (any, error) {
-		got, err := f.Webhooks.CreateReplay(ctx, r)
-		return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
-	}
+func registered(t *testing.T, f fixture) scene {
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	return scene{fixture: f, endpoint: e, secret: webhook.NewSecret(), subject: checkout.NewID("test"),
+		replays: [2]webhook.Replay{newReplay(e), newReplay(e)}}
 }
 
-func (f fixture) tests(e webhook.Endpoint, subject string, typ webhook.EventType) call {
-	return func(ctx context.Context) (any, error) {
-		event, delivery, err := f.Webhooks.PublishTest(ctx, storage.TestEvent{
-			Owner: e.Owner, EndpointID: e.ID, SubjectID: subject, Type: typ,
+func almostFull(t *testing.T, f fixture) scene {
+	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	f.Exec(t, `INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, master_key_id, sealed_digest, created_at)
+		SELECT 'wh_' || n, merchant_id, mode, url, events, status, master_key_id, '', created_at
+		FROM webhook_endpoint, generate_series(2, $1) n`, webhook.MaxEndpoints-1)
+	return unregistered(t, f)
+}
+
+func createsEndpoint(s scene) (any, error) {
+	got, err := s.Webhooks.CreateEndpoint(bg, s.endpoint)
+	return got.ID == s.endpoint.ID && got.Secret == s.endpoint.Secret, err
+}
+
+func createsOtherEndpoint(s scene) (any, error) {
+	s.endpoint.ID = checkout.NewID(checkout.PrefixEndpoint)
+	return createsEndpoint(s)
+}
+
+func rotates(s scene) (any, error) {
+	got, err := s.Webhooks.RotateSecret(bg, s.endpoint.Ref, s.secret, time.Hour)
+	return fmt.Sprint(got.Secret, got.RotatingUntil), err
+}
+
+func deletes(s scene) (any, error) { return nil, s.Webhooks.DeleteEndpoint(bg, s.endpoint.Ref) }
+
+func tests(typ webhook.EventType) call {
+	return func(s scene) (any, error) {
+		event, delivery, err := s.Webhooks.PublishTest(bg, storage.TestEvent{
+			Owner: s.endpoint.Owner, EndpointID: s.endpoint.ID, SubjectID: s.subject, Type: typ,
 			Data: func(time.Time) any { return map[string]string{} },
 		})
 		return fmt.Sprint(event.ID, event.Type, delivery.ID), err
 	}
 }
 
-var accountDecisions = []decision{
-	{name: "settings change", first: "2 events", second: "0 events", rows: `SELECT plan, (SELECT count(*) FROM event) FROM merchant`, hold: "(volume,2)",
-		arrange: func(_ *testing.T, f fixture) (call, call) {
-			return func(ctx context.Context) (any, error) {
-				got, err := f.Merchants.ChangeMerchant(ctx, storage.MerchantChange{
-					MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Plan: &merchant.Plan{Name: "volume", FeeBasisPoints: 80}, By: f.note(),
-				})
-				return fmt.Sprintf("%d events", len(got.Events)), err
-			}, nil
-		}},
-	{name: "two owners take the role from each other", first: "<nil>", second: "refused: change member: a merchant needs an owner", rows: `SELECT role FROM member`,
-		hold: "(owner) (viewer)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			demotes := func(email string) call {
-				id := f.owner(t, email)
-				return func(ctx context.Context) (any, error) {
-					return nil, f.People.SetRole(ctx, f.merchant.ID, id, merchant.RoleViewer, f.note())
-				}
-			}
-			return demotes("a@shop.example"), demotes("b@shop.example")
-		}},
-	{name: "a member is invited", first: "<nil>", second: "refused: the e-mail address is in use", rows: `SELECT role FROM member`, hold: "(viewer)",
-		arrange: func(_ *testing.T, f fixture) (call, call) {
-			return func(ctx context.Context) (any, error) {
-				return nil, f.invites(ctx, checkout.NewID("mem"), "a@shop.example", merchant.RoleViewer)
-			}, nil
-		}},
-	{name: "two people are invited where one place is left", first: "<nil>", second: "refused: invite member: too many open invitations",
-		rows: `SELECT count(*) FROM member`, hold: "(100)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			f.invitesMany(t, merchant.MaxOpenInvitations-1)
-			invites := func(email string) call {
-				return func(ctx context.Context) (any, error) {
-					return nil, f.People.InviteMember(ctx, f.person(email), f.note())
-				}
-			}
-			return invites("a@shop.example"), invites("b@shop.example")
-		}},
-	{name: "an invitation is accepted", first: "true", second: "refused: accept invitation: not found", rows: `SELECT password_hash FROM member`, hold: "(hash)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", merchant.RoleViewer))
-			return func(ctx context.Context) (any, error) {
-				m, err := f.People.AcceptInvitation(ctx, []byte("mem_1"), "hash", "")
-				return m.ID == "mem_1", err
-			}, nil
-		}},
-	{name: "a key is revoked", first: "<nil>", second: same, rows: `SELECT revoked_at IS NOT NULL, (SELECT count(*) FROM audit_entry) FROM api_key`, hold: "(t,1)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			k := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
-			require.NoError(t, f.Merchants.CreateAPIKey(t.Context(), k, merchant.NewAPIKey(checkout.ModeTest)))
-			return func(ctx context.Context) (any, error) {
-				return nil, f.Merchants.RevokeAPIKey(ctx, k.Ref, f.note())
-			}, nil
-		}},
-	{name: "a finding is closed", first: "<nil>", second: "refused: close finding: conflict: the finding is closed",
-		rows: `SELECT closed_why FROM finding WHERE closed_at IS NOT NULL`, hold: "(settled)",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			must.Get(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
-			open := must.Get(f.Books.OpenFindings(t.Context(), checkout.ModeTest))(t)
-			return func(ctx context.Context) (any, error) {
-				return nil, f.Books.CloseFinding(ctx, open[0].ID, "settled", f.note())
-			}, nil
-		}},
-	{name: "a request is claimed", first: "true", second: "refused: request with that idempotency key is in progress",
-		rows: `SELECT status FROM idempotent_request`, hold: "()",
-		arrange: func(_ *testing.T, f fixture) (call, call) { return f.claims(), nil }},
-	{name: "a request is claimed whose first answer is too old", first: "true", second: "refused: request with that idempotency key is in progress",
-		rows: `SELECT status FROM idempotent_request`, hold: "()",
-		arrange: func(t *testing.T, f fixture) (call, call) {
-			must.Get(f.claims()(t.Context()))(t)
-			require.NoError(t, f.Requests.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
-			f.Exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
-			return f.claims(), nil
-		}},
+func tooFast(t *testing.T, f fixture) scene {
+	s := registered(t, f)
+	s.replays[1] = newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
+	s.replays[0].Rate, s.replays[1].Rate = 50, 51
+	return s
 }
 
-func (f fixture) claims() call {
-	return func(ctx context.Context) (any, error) {
-		kept, seed, err := f.Requests.ClaimRequest(ctx, f.request("key-1"), []byte("body"))
-		return kept == nil && seed != nil, err
+func replaying(t *testing.T, f fixture) scene {
+	s := registered(t, f)
+	s.replays[0] = must.Get(f.Webhooks.CreateReplay(t.Context(), s.replays[0]))(t)
+	return s
+}
+
+func createsReplay(i int) call {
+	return func(s scene) (any, error) {
+		got, err := s.Webhooks.CreateReplay(bg, s.replays[i])
+		return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
 	}
+}
+
+func notes(after string, started int) call {
+	return func(s scene) (any, error) {
+		r := s.replays[0]
+		r.After, r.Started = after, started
+		return nil, s.Webhooks.RecordReplay(bg, r)
+	}
+}
+
+func changesPlan(s scene) (any, error) {
+	got, err := s.Merchants.ChangeMerchant(bg, storage.MerchantChange{
+		MerchantID: s.merchant.ID, Mode: checkout.ModeTest, Plan: &merchant.Plan{Name: "volume", FeeBasisPoints: 80}, By: s.note(),
+	})
+	return fmt.Sprintf("%d events", len(got.Events)), err
+}
+
+func twoOwners(t *testing.T, f fixture) scene {
+	return scene{fixture: f, members: [2]string{f.owner(t, "a@shop.example"), f.owner(t, "b@shop.example")}}
+}
+
+func demotes(i int) call {
+	return func(s scene) (any, error) {
+		return nil, s.People.SetRole(bg, s.merchant.ID, s.members[i], merchant.RoleViewer, s.note())
+	}
+}
+
+func invitesAnn(s scene) (any, error) {
+	return nil, s.invites(bg, checkout.NewID("mem"), "a@shop.example", merchant.RoleViewer)
+}
+
+func manyInvited(t *testing.T, f fixture) scene {
+	f.invitesMany(t, merchant.MaxOpenInvitations-1)
+	return nothing(t, f)
+}
+
+func invites(email string) call {
+	return func(s scene) (any, error) { return nil, s.People.InviteMember(bg, s.person(email), s.note()) }
+}
+
+func invited(t *testing.T, f fixture) scene {
+	require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", merchant.RoleViewer))
+	return nothing(t, f)
+}
+
+func accepts(s scene) (any, error) {
+	m, err := s.People.AcceptInvitation(bg, []byte("mem_1"), "hash", "")
+	return m.ID == "mem_1", err
+}
+
+func withKey(t *testing.T, f fixture) scene {
+	k := merchant.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
+	require.NoError(t, f.Merchants.CreateAPIKey(t.Context(), k, merchant.NewAPIKey(checkout.ModeTest)))
+	return scene{fixture: f, ref: k.Ref}
+}
+
+func revokes(s scene) (any, error) { return nil, s.Merchants.RevokeAPIKey(bg, s.ref, s.note()) }
+
+func withFinding(t *testing.T, f fixture) scene {
+	must.Get(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
+	return scene{fixture: f, finding: must.Get(f.Books.OpenFindings(t.Context(), checkout.ModeTest))(t)[0].ID}
+}
+
+func closes(s scene) (any, error) {
+	return nil, s.Books.CloseFinding(bg, s.finding, "settled", s.note())
+}
+
+// answered arranges a request whose answer is two days old.
+func answered(t *testing.T, f fixture) scene {
+	must.Get(claims(nothing(t, f)))(t)
+	require.NoError(t, f.Requests.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
+	f.Exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
+	return nothing(t, f)
+}
+
+func claims(s scene) (any, error) {
+	kept, seed, err := s.Requests.ClaimRequest(bg, s.request("key-1"), []byte("body"))
+	return kept == nil && seed != nil, err
 }
 
 // note returns an entry of the audit log.
@@ -687,7 +625,6 @@ func (f fixture) invites(ctx context.Context, id, email string, role merchant.Ro
 
 // owner creates an owner who can sign in.
 func (f fixture) owner(t *testing.T, email string) string {
-	t.Helper()
 	id := checkout.NewID("mem")
 	require.NoError(t, f.invites(t.Context(), id, email, merchant.RoleOwner))
 	must.Get(f.People.AcceptInvitation(t.Context(), []byte(id), "hash", ""))(t)

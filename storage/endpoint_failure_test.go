@@ -19,9 +19,7 @@ var failureRules = storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 *
 
 // judge does what Reconcile does.
 func (f fixture) judge(t *testing.T, e webhook.Endpoint) webhook.Endpoint {
-	t.Helper()
-	due := must.Get(f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10))(t)
-	for _, ref := range due {
+	for _, ref := range must.Get(f.Webhooks.FailingEndpoints(t.Context(), failureRules, 10))(t) {
 		require.NoError(t, f.Webhooks.JudgeEndpoint(t.Context(), ref, failureRules))
 	}
 	e = must.Get(f.Webhooks.Endpoint(t.Context(), e.Ref))(t)
@@ -30,14 +28,12 @@ func (f fixture) judge(t *testing.T, e webhook.Endpoint) webhook.Endpoint {
 
 // try makes one attempt of a delivery; "" arrives.
 func (f fixture) try(t *testing.T, ref checkout.Ref, number int, kind webhook.ErrorKind) {
-	t.Helper()
 	f.begin(t, ref, "run-"+ref.ID, number)
 	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
 }
 
 // event sends a test event to e and makes its first attempt.
 func (f fixture) event(t *testing.T, e webhook.Endpoint, kind webhook.ErrorKind) checkout.Ref {
-	t.Helper()
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	f.try(t, ref, 1, kind)
 	return ref
@@ -45,14 +41,12 @@ func (f fixture) event(t *testing.T, e webhook.Endpoint, kind webhook.ErrorKind)
 
 // failsLater lets time pass since what was noted about e.
 func (f fixture) failsLater(t *testing.T, e webhook.Endpoint, hours int) {
-	t.Helper()
 	f.Exec(t, fmt.Sprintf(`UPDATE webhook_endpoint_failure SET since = since - interval '%[1]d hours',
 		last_at = last_at - interval '%[1]d hours', arrived_at = arrived_at - interval '%[1]d hours'
 		WHERE endpoint_id = $1`, hours), e.ID)
 }
 
 func (f fixture) mails(t *testing.T, kind merchant.MailKind) any {
-	t.Helper()
 	return f.query(t, `SELECT coalesce(string_agg(member_id, ' ' ORDER BY id), '') FROM mail WHERE kind = $1`, kind)
 }
 
@@ -88,8 +82,7 @@ func TestJudgeEndpoint_AnHourOfFailedFirstAttemptsIsMarkedOnce(t *testing.T) {
 	require.Equal(t, "test/webhooks/"+e.ID, f.query(t, `SELECT page FROM mail WHERE kind = $1`, merchant.MailEndpointFailing))
 	sum := must.Get(f.Sessions.Summary(t.Context(), e.Owner, storage.SpanHours, time.Now().Add(48*time.Hour)))(t)
 	require.Len(t, sum.Failing, 1, "none of its deliveries is of the last day")
-	other := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
-	require.Empty(t, other.Failing)
+	require.Empty(t, must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t).Failing)
 
 	f.event(t, e, "")
 	require.Nil(t, f.judge(t, e).FailingSince, "a first attempt arrived")
@@ -112,8 +105,7 @@ func TestJudgeEndpoint_AfterThreeDaysItsEventsWait(t *testing.T) {
 	require.Equal(t, webhook.EndpointDisabled, held.Status)
 	require.Equal(t, "usr_dev", f.mails(t, merchant.MailEndpointHeld))
 	require.Equal(t, "the service webhook.held", f.query(t, `SELECT actor || ' ' || action FROM audit_entry WHERE subject = $1`, e.ID))
-	signer := must.Get(f.Webhooks.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own"))(t)
-	require.Equal(t, e.ID, signer, "it goes on signing for a session's own address")
+	require.Equal(t, e.ID, must.Get(f.Webhooks.SigningEndpoint(t.Context(), e.Owner, "https://shop.example/own"))(t), "it goes on signing for a session's own address")
 
 	_, waits := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, webhook.StepPark, f.begin(t, waits, "run", 1).Step)

@@ -55,16 +55,12 @@ func TestBeginAttempt_HasTheLimitsOfItsRegistration(t *testing.T) {
 	require.NoError(t, err)
 	plain := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	limits := func(ref checkout.Ref, number int) [2]int {
-		t.Helper()
 		out := f.begin(t, ref, "run-"+ref.ID, number)
 		require.Equal(t, webhook.StepBegin, out.Step)
 		require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
 		return [2]int{out.MaxInFlight, out.RateLimit}
 	}
-	change := func(c storage.EndpointChange) {
-		t.Helper()
-		must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, c))(t)
-	}
+	change := func(c storage.EndpointChange) { must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, c))(t) }
 
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	require.Equal(t, [2]int{20, 500}, limits(ref, 1), "the first attempt")
@@ -111,8 +107,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 		_, err := f.Webhooks.Endpoint(t.Context(), ref)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 		disabled := webhook.EndpointDisabled
-		_, err = f.Webhooks.ChangeEndpoint(t.Context(), ref, storage.EndpointChange{Status: &disabled})
-		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+		require.ErrorIs(t, must.Err(f.Webhooks.ChangeEndpoint(t.Context(), ref, storage.EndpointChange{Status: &disabled})), checkout.ErrNotFound, name)
 		require.ErrorIs(t, f.Webhooks.DeleteEndpoint(t.Context(), ref), checkout.ErrNotFound, name)
 		_, err = f.Webhooks.RotateSecret(t.Context(), ref, webhook.NewSecret(), time.Hour)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
@@ -120,8 +115,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 			Owner: ref.Owner, EndpointID: ref.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 },
 		})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, err = f.Webhooks.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: ref.Owner}, EndpointID: ref.ID, Filter: webhook.DeliveryFailed})
-		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+		require.ErrorIs(t, must.Err(f.Webhooks.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: ref.Owner}, EndpointID: ref.ID, Filter: webhook.DeliveryFailed})), checkout.ErrNotFound, name)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
@@ -191,8 +185,7 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	rotated := must.Get(f.Webhooks.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0))(t)
 
 	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.WebhookKeys {
-		got := must.Get(f.Webhooks.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID))(t)
-		return got
+		return must.Get(f.Webhooks.WebhookKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID))(t)
 	}
 	got := keys(a.MerchantID, a.Mode, "")
 	require.Len(t, got, 1)
@@ -221,15 +214,12 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	_, d := f.publishTest(t, e, webhook.PayoutSent)
 	health := func() storage.EndpointHealth {
-		t.Helper()
 		all := must.Get(f.Webhooks.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour))(t)
 		return all[e.ID]
 	}
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
 	last := func() webhook.Attempt {
-		t.Helper()
-		all := must.Get(f.Webhooks.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID}))(t)
-		return all[d.ID]
+		return must.Get(f.Webhooks.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{d.ID}))(t)[d.ID]
 	}
 	require.Zero(t, last().Number)
 	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1}))(t)

@@ -19,7 +19,6 @@ import (
 
 // tablesWith returns the tables that have a text in any column, of whatever type.
 func (f fixture) tablesWith(t *testing.T, text string) (tables []string) {
-	t.Helper()
 	conn := f.Connect(t)
 	rows, err := conn.Query(t.Context(), `
 		SELECT c.table_name, array_agg(c.column_name::text) FILTER (WHERE c.data_type = 'bytea')
@@ -55,7 +54,6 @@ const erasedEmail = "Ann.Canary@example.com"
 
 // customer creates a paid session with the customer's address wherever it can be, its delivery delivered.
 func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
-	t.Helper()
 	n := f.newSession()
 	email, order := erasedEmail, "order-77"
 	redirect, hook := "https://shop.example/thanks?for=ann.canary%40example.com", "https://shop.example/hook?for="+erasedEmail
@@ -87,7 +85,6 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 
 // deliver ends the deliveries of a session. The receiver says whose they were.
 func (f fixture) deliver(t *testing.T, s checkout.Session) {
-	t.Helper()
 	id := f.query(t, `SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1`, s.ID).(string)
 	ref := s.Owner.Ref(id)
 	f.begin(t, ref, "run-"+id, 1)

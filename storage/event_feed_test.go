@@ -26,9 +26,7 @@ const feedPatience = 30 * time.Second
 
 // feed returns the ids behind after.
 func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
-	t.Helper()
-	got := must.Get(f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit))(t)
-	for _, e := range got {
+	for _, e := range must.Get(f.Webhooks.EventFeed(t.Context(), f.merchant.Owner(checkout.ModeTest), after, limit))(t) {
 		ids = append(ids, e.ID)
 	}
 	return ids
@@ -36,7 +34,6 @@ func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
 
 // feedOf waits until the feed has n events: a transaction of another test's database may hold it up.
 func (f fixture) feedOf(t *testing.T, n int) (ids []string) {
-	t.Helper()
 	require.Eventually(t, func() bool { ids = f.feed(t, "", 100); return len(ids) == n }, feedPatience, 5*time.Millisecond)
 	return ids
 }
@@ -149,8 +146,7 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 
 	for _, owner := range f.strangers() {
 		require.Empty(t, must.Get(f.Webhooks.EventFeed(t.Context(), owner, "", 100))(t))
-		_, err = f.Webhooks.EventFeed(t.Context(), owner, late, 100)
-		require.ErrorIs(t, err, checkout.ErrNotFound)
+		require.ErrorIs(t, must.Err(f.Webhooks.EventFeed(t.Context(), owner, late, 100)), checkout.ErrNotFound)
 	}
 }
 
@@ -167,8 +163,7 @@ func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 	old[1], old[2] = old[2], old[1] // its transaction was the younger one
 	f.Exec(t, `UPDATE event SET commit_xid = ('1' || lpad(array_position($1, id)::text, 12, '0'))::xid8`, old)
 	require.Empty(t, f.feed(t, "", 100))
-	_, err := f.TryOpen(t, 0)
-	require.ErrorIs(t, err, storage.ErrOtherCluster, "a process waits")
+	require.ErrorIs(t, must.Err(f.TryOpen(t, 0)), storage.ErrOtherCluster, "a process waits")
 
 	for range 2 { // the second one has nothing to do
 		require.NoError(t, storage.Migrate(t.Context(), f.URL))

@@ -25,7 +25,6 @@ func fingerprint(body string) []byte {
 
 // claim claims a request that has no answer yet and returns its seed.
 func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) []byte {
-	t.Helper()
 	kept, seed, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint(body))
 	require.NoError(t, err)
 	require.Nil(t, kept)
@@ -35,7 +34,6 @@ func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) [
 
 // claimsRunOut makes every claim older than claimFor.
 func (f fixture) claimsRunOut(t *testing.T) {
-	t.Helper()
 	f.Exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
 }
 

@@ -52,7 +52,6 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 // afterLock returns the result of call, which waits for a lock of another transaction: that runs hold before the call,
 // and then once the call waits. Then it commits.
 func afterLock[T any](t *testing.T, f fixture, hold, then string, call func() (T, error)) T {
-	t.Helper()
 	conn := f.Connect(t)
 	must.Get(conn.Exec(t.Context(), `BEGIN; `+hold))(t)
 	done := make(chan func(testing.TB) T, 1)
@@ -105,8 +104,7 @@ func TestSignIn_AFirstSecondFactorEndsThoseWithoutIt(t *testing.T) {
 
 			// One that read the member before, and one that has shown the factor.
 			require.ErrorIs(t, f.People.SignIn(t.Context(), m, "hash", other), checkout.ErrNotFound)
-			now := must.Get(f.People.Member(t.Context(), m.MerchantID, m.ID))(t)
-			require.NoError(t, f.People.SignIn(t.Context(), now, "hash", other))
+			require.NoError(t, f.People.SignIn(t.Context(), must.Get(f.People.Member(t.Context(), m.MerchantID, m.ID))(t), "hash", other))
 		})
 	}
 }
@@ -147,8 +145,7 @@ func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 	_, err := f.People.AcceptInvitation(t.Context(), first, "hash", "")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	must.Get(f.People.AcceptInvitation(t.Context(), second, "hash", ""))(t)
-	_, err = invite()
-	require.ErrorIs(t, err, merchant.ErrEmailInUse, "a person who has joined is no invitation")
+	require.ErrorIs(t, must.Err(invite()), merchant.ErrEmailInUse, "a person who has joined is no invitation")
 }
 
 // person returns a person to be invited as an owner.
@@ -170,7 +167,6 @@ func TestInviteMember_WhoIsBoundedAndWhoCounts(t *testing.T) {
 
 // invitesMany stores n open invitations.
 func (f fixture) invitesMany(t *testing.T, n int) {
-	t.Helper()
 	f.Exec(t, `INSERT INTO member (id, merchant_id, email, role) SELECT 'usr_' || n, $1, 'n' || n || '@shop.example', 'viewer'
 		FROM generate_series(1, $2::int) n`, f.merchant.ID, n)
 }
@@ -182,7 +178,6 @@ func TestRenewInvitation_AddsNoSecondWaitingMail(t *testing.T) {
 	_, hash := merchant.NewToken()
 	require.NoError(t, f.People.KeepInvitation(t.Context(), m.ID, hash))
 	renew := func(mails, entries int) {
-		t.Helper()
 		require.NoError(t, f.People.RenewInvitation(t.Context(), m, f.note()))
 		require.EqualValues(t, mails, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'invitation'`))
 		require.EqualValues(t, entries, f.query(t, `SELECT count(*) FROM audit_entry`))

@@ -28,7 +28,6 @@ var beans = storage.PictureFile{ContentType: "image/png", Content: []byte("beans
 
 // fetched ends the fetch of a picture.
 func (f fixture) fetched(t *testing.T, owner checkout.Owner, p checkout.Picture, file storage.PictureFile) {
-	t.Helper()
 	url, try, err := f.Pictures.BeginPicture(t.Context(), owner.Ref(p.ID))
 	require.NoError(t, err)
 	require.Equal(t, p.URL, url)
@@ -126,16 +125,14 @@ func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
 		return got.Pictures
 	}
 	require.Empty(t, shown(test), "it is not ready")
-	_, err := f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID)
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID)), checkout.ErrNotFound)
 	f.fetched(t, test.Owner, p, beans)
 	require.NoError(t, f.Pictures.FinishPicture(t.Context(), test.Owner.Ref(p.ID), storage.PictureFile{Failure: "late"}), "changes nothing")
 	require.Equal(t, []checkout.Picture{{ID: p.ID, URL: url, Width: 20, Height: 10}}, shown(test))
 	require.Empty(t, shown(live))
 	require.Equal(t, beans, must.Get(f.Sessions.CustomerPicture(t.Context(), test.ID, p.ID))(t))
 	for _, other := range []checkout.Session{live, f.create(t, showing(f.newSession(), "https://shop.example/b.png")), f.create(t, f.newSession())} {
-		_, err := f.Sessions.CustomerPicture(t.Context(), other.ID, p.ID)
-		require.ErrorIs(t, err, checkout.ErrNotFound)
+		require.ErrorIs(t, must.Err(f.Sessions.CustomerPicture(t.Context(), other.ID, p.ID)), checkout.ErrNotFound)
 	}
 }
 
@@ -158,8 +155,7 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 	f.Exec(t, `UPDATE picture SET last_used_at = last_used_at - interval '31 days'`)
 	require.Empty(t, f.create(t, showing(f.newSession(), used)).Pictures)
 	for _, want := range []int{1, 0} {
-		n := must.Get(f.Installation.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10))(t)
-		require.Equal(t, want, n)
+		require.Equal(t, want, must.Get(f.Installation.DeleteOld(t.Context(), storage.OldPictures, 30*24*time.Hour, 10))(t))
 	}
 	require.Equal(t, used, f.query(t, `SELECT url FROM picture`))
 }

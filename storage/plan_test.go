@@ -58,17 +58,14 @@ func TestPlans_OfAPaidSessionReadNoWholeTable(t *testing.T) {
 // plan returns how PostgreSQL would run a query in a connection with these settings. Tables of a test are so small that
 // PostgreSQL reads them whole, unless the settings say no.
 func (f fixture) plan(t *testing.T, settings, query string, args ...any) string {
-	t.Helper()
 	conn := f.Connect(t)
 	must.Get(conn.Exec(t.Context(), settings))(t)
 	rows := must.Get(conn.Query(t.Context(), "EXPLAIN "+query, args...))(t)
-	lines := must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
-	return strings.Join(lines, "\n")
+	return strings.Join(must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
 }
 
 // multiply adds thousands of rows to the tables that grow with every session.
 func (f fixture) multiply(t *testing.T) {
-	t.Helper()
 	for _, table := range []string{
 		"checkout_session id", "transaction id session_id acquirer_ref", "payout id session_id transaction_id",
 		"event id subject_id session_id", "webhook_delivery id event_id", "webhook_attempt delivery_id",
@@ -86,7 +83,6 @@ func (f fixture) multiply(t *testing.T) {
 
 // paysAndDelivers does what the API and the workers do for a paid session.
 func (f fixture) paysAndDelivers(t *testing.T) {
-	t.Helper()
 	ctx := t.Context()
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.PayoutSent)
 	_, _, err := f.Merchants.Authenticate(ctx, []byte("unknown"), storage.RequestWrite, storage.Rates{})
@@ -114,13 +110,44 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	paid := must.Get(f.Sessions.FinishPayment(ctx, s.Ref, id))(t)
 
 	p := must.Get(f.Payouts.PayoutToSend(ctx, s.Owner.Ref(paid.PayoutID)))(t)
-	ok := must.Get(f.Sandbox.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}))(t)
-	require.True(t, ok)
-	sent := must.Get(f.Payouts.FinishPayout(ctx, p.Ref, p.Generation, ""))(t)
-	for _, d := range append(paid.Deliveries, sent.Deliveries...) {
+	require.True(t, must.Get(f.Sandbox.SendSandboxTransfer(ctx, p.Payout, treasury.SandboxTransfer{Signed: []byte("a"), TxHash: "a"}))(t))
+	for _, d := range append(paid.Deliveries, must.Get(f.Payouts.FinishPayout(ctx, p.Ref, p.Generation, ""))(t).Deliveries...) {
 		must.Get(f.Webhooks.BeginAttempt(ctx, s.Owner.Ref(d.ID), webhook.Turn{RunID: "run", Try: 1, Local: true}))(t)
 		require.NoError(t, f.Webhooks.FinishAttempt(ctx, s.Owner.Ref(d.ID), webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	}
 	require.Equal(t, checkout.StatusCompleted, look().Status)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`))
+}
+
+// TestRetention_EachQueryHasAnIndex reads the plans of the queries that look for old rows. A query without
+// an index reads a whole table nevertheless.
+func TestRetention_EachQueryHasAnIndex(t *testing.T) {
+	f := newFixture(t)
+	for rows, index := range map[storage.OldRows]string{
+		storage.OldAnswers: "idempotent_request_age", storage.OldMails: "mail_age", storage.OldPictures: "picture_last_used",
+		storage.OldAPIRequests: "api_request_age", storage.OldSandboxCharges: "sandbox_charge_age", storage.OldSandboxTransfers: "sandbox_transfer_age",
+	} {
+		plan := f.plan(t, `SET enable_seqscan = off`, storage.DeleteOldQuery(rows), 30*24*time.Hour, 9)
+		require.Regexp(t, index+` .*\n\s*Index Cond: \(`, plan, "it reads no row that is not old")
+	}
+	sessions := strings.NewReplacer("$1", "''", "$2", "'cs_z'", "$3", "'30 days'", "$4", "1000").Replace(storage.DeleteOldSessionsQuery)
+	for query, index := range map[string]string{
+		sessions:                               "checkout_session_removable transaction_session payout_session_id_key event_session webhook_endpoint_session",
+		storage.UselessCardsQuery + ` LIMIT 9`: "transaction_untried",
+		`SELECT id FROM audit_entry WHERE id < 'aud_z' ORDER BY id LIMIT 1000`: "audit_entry_pkey",
+		`SELECT FROM webhook_endpoint WHERE master_key_id = 'k'`:               "webhook_endpoint_master_key",
+		`SELECT FROM webhook_endpoint WHERE previous_master_key_id = 'k'`:      "webhook_endpoint_previous_master_key",
+		`SELECT FROM idempotent_request WHERE master_key_id = 'k'`:             "idempotent_request_master_key",
+		`SELECT FROM checkout_session WHERE signing_endpoint_id = 'e'`:         "checkout_session_signing_endpoint",
+		`SELECT FROM payout WHERE transaction_id = 't'`:                        "payout_transaction",
+		`SELECT FROM transfer_payout WHERE payout_id = 'p'`:                    "transfer_payout_payout",
+		`SELECT FROM charge_risk WHERE transaction_id = 't'`:                   "charge_risk_transaction",
+		`SELECT FROM webhook_delivery WHERE endpoint_id = 'e'`:                 "webhook_delivery_endpoint",
+		`SELECT FROM webhook_replay WHERE endpoint_id = 'e'`:                   "webhook_replay_endpoint",
+	} {
+		plan := f.plan(t, `SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan`, query)
+		for name := range strings.FieldsSeq(index) {
+			require.Contains(t, plan, name)
+		}
+	}
 }

@@ -102,10 +102,7 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	f := newFixture(t)
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	r := must.Get(f.Webhooks.CreateReplay(t.Context(), newReplay(a)))(t)
-	read := func() webhook.Replay {
-		got := must.Get(f.Webhooks.Replay(t.Context(), r.Ref))(t)
-		return got
-	}
+	read := func() webhook.Replay { return must.Get(f.Webhooks.Replay(t.Context(), r.Ref))(t) }
 	r.Started, r.Skipped = 3, 1
 	require.NoError(t, f.Webhooks.RecordReplay(t.Context(), r))
 	require.Equal(t, 3, read().Started)
@@ -122,8 +119,7 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	require.Equal(t, ended, read())
 
 	for _, other := range f.strangers() {
-		_, err := f.Webhooks.Replay(t.Context(), other.Ref(r.ID))
-		require.ErrorIs(t, err, checkout.ErrNotFound)
+		require.ErrorIs(t, must.Err(f.Webhooks.Replay(t.Context(), other.Ref(r.ID))), checkout.ErrNotFound)
 		require.Empty(t, must.Get(f.Webhooks.Replays(t.Context(), other, "", pg.Page{Limit: 10}))(t))
 	}
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)

@@ -27,8 +27,7 @@ func TestRequests_ComeBackAsTheyWereUntilTheyAreOld(t *testing.T) {
 	require.NoError(t, f.Requests.LogRequests(t.Context(), []merchant.APIRequest{old, fresh}))
 	list := func(p pg.Page) []merchant.APIRequest {
 		p.Limit = 10
-		got := must.Get(f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p))(t)
-		return got
+		return must.Get(f.Requests.Requests(t.Context(), owner, storage.RequestFilter{}, p))(t)
 	}
 	require.Equal(t, []merchant.APIRequest{fresh, old}, list(pg.Page{}))
 	require.Empty(t, list(pg.Page{Until: at}))

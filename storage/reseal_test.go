@@ -18,7 +18,6 @@ import (
 
 // restart opens a store as a process that starts with these master keys.
 func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
-	t.Helper()
 	f.MasterKeys = strings.Join(keys, ",")
 	var err error
 	f.Store, err = f.TryOpen(t, 2)
@@ -27,7 +26,6 @@ func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
 
 // rotate gives a registration a second secret. The first one signs beside it.
 func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
-	t.Helper()
 	second := webhook.NewSecret()
 	must.Get(f.Webhooks.RotateSecret(t.Context(), e.Ref, second, time.Hour))(t)
 	return [][]byte{webhook.SecretDigest(second), webhook.SecretDigest(e.Secret)}

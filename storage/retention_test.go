@@ -113,7 +113,6 @@ func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
 
 // oldSession creates a session that is a hundred days old.
 func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
-	t.Helper()
 	n := f.newSession()
 	fresh := checkout.NewID(checkout.PrefixSession)
 	n.Ref = f.merchant.Owner(mode).Ref(checkout.FirstID(checkout.PrefixSession, time.Now().AddDate(0, 0, -100))[:12] + fresh[12:])
@@ -123,7 +122,6 @@ func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
 
 // endOld makes the ends of all sessions a hundred days old.
 func (f fixture) endOld(t *testing.T) {
-	t.Helper()
 	f.Exec(t, `UPDATE checkout_session SET ended_at = ended_at - interval '100 days' WHERE ended_at IS NOT NULL`)
 }
 
@@ -173,8 +171,7 @@ func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
 	}
 	require.Equal(t, 3, deleted)
 	for _, s := range []checkout.Session{paid, unpaid, unpaidLive} {
-		_, err := f.Sessions.Session(t.Context(), s.Ref)
-		require.ErrorIs(t, err, checkout.ErrNotFound)
+		require.ErrorIs(t, must.Err(f.Sessions.Session(t.Context(), s.Ref)), checkout.ErrNotFound)
 	}
 	for why, s := range kept {
 		_, err := f.Sessions.Session(t.Context(), s.Ref)

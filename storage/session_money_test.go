@@ -16,7 +16,6 @@ import (
 
 // livePaid creates a paid live session of a merchant. It returns the session and its payout.
 func (f fixture) livePaid(t *testing.T, m merchant.Merchant) (checkout.Ref, checkout.Ref) {
-	t.Helper()
 	n := f.liveSession()
 	n.Owner = m.Owner(checkout.ModeLive)
 	s := f.create(t, n)
@@ -26,7 +25,6 @@ func (f fixture) livePaid(t *testing.T, m merchant.Merchant) (checkout.Ref, chec
 
 // paidOnChain signs a transfer of a live payout, and confirms it 65 blocks after its block.
 func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
-	t.Helper()
 	standing := treasury.AccountSnapshot{Height: 100, Balances: money.PurseOf(money.MustCrypto("5", money.ETH), money.MustCrypto("1000", money.USDC), money.MustCrypto("0", money.USDT))}
 	account, err := f.Treasury.OpenTreasury(t.Context(), checkout.ModeLive,
 		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)

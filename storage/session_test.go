@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
@@ -21,8 +22,7 @@ func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, err := f.Sessions.Session(t.Context(), checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: s.Mode}.Ref(s.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	_, err = f.Sessions.Session(t.Context(), checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID))
-	require.ErrorIs(t, err, checkout.ErrWrongMode)
+	require.ErrorIs(t, must.Err(f.Sessions.Session(t.Context(), checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID))), checkout.ErrWrongMode)
 }
 
 func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
@@ -40,8 +40,7 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	require.Equal(t, checkout.StatusExpired, must.Get(f.Sessions.Session(t.Context(), over.Ref))(t).Status)
 
 	f.record(t, paying, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	settled := must.Get(f.Sessions.FinishPayment(t.Context(), paying.Ref, id))(t)
-	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
+	require.Equal(t, checkout.StatusCompleted, must.Get(f.Sessions.FinishPayment(t.Context(), paying.Ref, id))(t).Status, "accepted in time, finished after it")
 
 	err := f.Sessions.CreatePayment(t.Context(), storagetest.Payment(over.Ref))
 	require.ErrorIs(t, err, checkout.ErrNotPending)
@@ -58,8 +57,7 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	short.Lifetime = time.Millisecond
 	over := f.create(t, short)
 	require.Eventually(t, func() bool {
-		got := must.Get(f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt}))(t)
-		return got == storage.Expired{Status: checkout.StatusExpired}
+		return must.Get(f.Sessions.ExpireSession(t.Context(), over.Ref, storage.Expiry{At: over.ExpiresAt}))(t) == storage.Expired{Status: checkout.StatusExpired}
 	}, time.Minute, 5*time.Millisecond)
 }
 
@@ -67,8 +65,7 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	_, err := f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
-	require.ErrorIs(t, err, checkout.ErrNotFound)
+	require.ErrorIs(t, must.Err(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})), checkout.ErrNotFound)
 	require.Equal(t, checkout.StatusPending, must.Get(f.Sessions.Session(t.Context(), s.Ref))(t).Status)
 
 	expired := must.Get(f.Sessions.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true}))(t)
@@ -137,8 +134,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
 	payout := must.Get(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, ""))(t)
 	require.Len(t, payout.Deliveries, 1)
-	out, err := f.Webhooks.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})
-	require.NoError(t, err)
+	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1}))(t)
 	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
 	require.Equal(t, address, out.URL)
 }
@@ -146,8 +142,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	f := newFixture(t)
 	ask := func(url string) string {
-		id := must.Get(f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url))(t)
-		return id
+		return must.Get(f.Webhooks.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url))(t)
 	}
 	require.Empty(t, ask("https://shop.example/b"))
 	oldest := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
@@ -189,18 +184,84 @@ func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 	require.EqualValues(t, 0, digest, "the digest signs, so it is sealed")
 }
 
-// BenchmarkSession measures PostgreSQL's time for a creation without a workflow, and for a merchant's poll.
-func BenchmarkSession(b *testing.B) {
-	f := newSerialFixture(b)
-	b.Run("create", func(b *testing.B) {
-		for b.Loop() {
-			f.create(b, f.newSession())
+// TestCardTokens_GoWithThePaymentOrItsSession: what can never be charged keeps no token of a card.
+func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
+	f := newFixture(t)
+	session := func() checkout.Session { return f.create(t, f.newSession()) }
+	tokens := func(s checkout.Session) any {
+		return f.query(t, `SELECT count(card_token) FROM transaction WHERE session_id = $1`, s.ID)
+	}
+
+	givenUp := session()
+	require.True(t, must.Get(f.Sessions.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError))(t))
+	require.EqualValues(t, 0, tokens(givenUp), "given up before it began")
+
+	expired := session()
+	f.asks(t, expired)
+	f.asks(t, expired)
+	must.Get(f.Sessions.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true}))(t)
+	require.EqualValues(t, 0, tokens(expired), "its session expired")
+
+	for _, outcome := range []checkout.PaymentOutcome{checkout.OutcomeFailed, checkout.OutcomeSucceeded} {
+		s := session()
+		f.asks(t, s)
+		id := f.beginPayment(t, s)
+		f.record(t, s, id, checkout.ChargeResult{Outcome: outcome, Failure: checkout.FailureCardDeclined})
+		must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+		left := 1 // the other payment of a session that can be paid
+		if outcome == checkout.OutcomeSucceeded {
+			left = 0
 		}
-	})
-	b.Run("read", func(b *testing.B) {
-		s := f.create(b, f.newSession())
-		for b.Loop() {
-			must.Get(f.Sessions.Session(b.Context(), s.Ref))(b)
-		}
-	})
+		require.EqualValues(t, left, tokens(s), outcome)
+	}
+
+	// Of a payment that was asked for while its session ended.
+	old, open := session(), session()
+	f.asks(t, old)
+	f.asks(t, open)
+	f.Exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
+	for _, want := range []int{1, 0} {
+		require.Equal(t, want, must.Get(f.Installation.ForgetCardTokens(t.Context(), 10))(t))
+	}
+	require.EqualValues(t, 0, tokens(old))
+	require.EqualValues(t, 1, tokens(open))
+}
+
+// buys pays a session as a customer with an e-mail address, and decides the payment twice.
+func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result checkout.ChargeResult) checkout.Session {
+	s := f.create(t, n)
+	id := storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "pl"}, "")
+	f.record(t, s, id, result)
+	for range 2 {
+		must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t)
+	}
+	return s
+}
+
+func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
+	f := newFixture(t)
+	f.owner(t, "ann@shop.example")
+	f.Exec(t, `DELETE FROM mail`)
+	receipts := func(s checkout.Session) any {
+		return f.query(t, `SELECT count(*) FROM mail WHERE session_id = $1 AND kind = 'receipt' AND detail = 'pl'`, s.ID)
+	}
+	paid := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
+	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", paid)), "nobody has turned it on")
+
+	on := true
+	require.NoError(t, f.People.SetBrand(t.Context(), f.merchant.ID, people.BrandChange{Receipts: &on}))
+	live := f.buys(t, f.liveSession(), "customer@example.com", paid)
+	require.EqualValues(t, 1, receipts(live), "once, though it was decided twice")
+	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "customer@example.com", paid)), "a test key writes to no stranger")
+	require.EqualValues(t, 1, receipts(f.buys(t, f.newSession(), "Ann@shop.example", paid)), "but to the merchant's people")
+	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
+	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", declined)))
+
+	// Somebody who cannot sign in waits for no receipts.
+	f.Exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
+	require.NoError(t, f.People.AskForReset(t.Context(), "ann@shop.example"))
+	due := must.Get(f.People.DueMails(t.Context(), 1))(t)
+	require.Equal(t, merchant.MailPasswordReset, due[0].Kind)
+	due = must.Get(f.People.DueMails(t.Context(), 1))(t)
+	require.Equal(t, []any{merchant.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -31,14 +32,12 @@ type fixture struct {
 
 // newFixture returns the world of a test. The test runs beside others.
 func newFixture(t *testing.T) fixture {
-	t.Helper()
 	t.Parallel()
 	return newSerialFixture(t)
 }
 
 // newSerialFixture is for a benchmark, and for a test with one world after another.
 func newSerialFixture(t testing.TB) fixture {
-	t.Helper()
 	db := storagetest.New(t)
 	f := fixture{db.Open(t, 0), db, merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
@@ -52,29 +51,23 @@ func newSerialFixture(t testing.TB) fixture {
 
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
-	t.Helper()
 	return storagetest.Value[any](t, f.Database, sql, args...)
 }
 
 // publishTest sends a test event and returns its delivery.
 func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, checkout.Ref) {
-	t.Helper()
 	event, ref, err := f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
 	require.NoError(t, err)
 	return event, e.Owner.Ref(ref.ID)
 }
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
-	t.Helper()
-	d := must.Get(f.Webhooks.Delivery(t.Context(), ref))(t)
-	return d
+	return must.Get(f.Webhooks.Delivery(t.Context(), ref))(t)
 }
 
 func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.AttemptDecision {
-	t.Helper()
 	require.NoError(t, f.Webhooks.HurryAttempt(t.Context(), ref, runID, time.Time{}))
-	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number}))(t)
-	return out
+	return must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number}))(t)
 }
 
 func (f fixture) newSession() storage.NewSession {
@@ -91,34 +84,28 @@ func (f fixture) newSession() storage.NewSession {
 func started(context.Context, checkout.Session) error { return nil }
 
 func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
-	t.Helper()
-	s := must.Get(f.Sessions.CreateSession(t.Context(), n, started))(t)
-	return s
+	return must.Get(f.Sessions.CreateSession(t.Context(), n, started))(t)
 }
 
 // beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
-	t.Helper()
 	method := checkout.PaymentMethod{Type: "card", Last4: "4242"}
 	return storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Method: method}, "")
 }
 
 // record stores an answer of the card network.
 func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
-	t.Helper()
 	_, _, err := f.Sessions.RecordCharge(t.Context(), s.Ref, id, result)
 	require.NoError(t, err)
 }
 
 // pay decides a payment.
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.FollowUp) {
-	t.Helper()
 	id := f.beginPayment(t, s)
 	return id, storagetest.Finish(t, f.Store, s.Ref, id, result)
 }
 
 func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType) webhook.Endpoint {
-	t.Helper()
 	e, err := f.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: url, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
@@ -129,14 +116,11 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 
 // setStatus disables a registration, or enables it.
 func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
-	t.Helper()
-	got := must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status}))(t)
-	return got
+	return must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status}))(t)
 }
 
 // end gives a delivery its final status, in whatever run.
 func (f fixture) end(t *testing.T, ref checkout.Ref, status webhook.DeliveryStatus) {
-	t.Helper()
 	must.Get(f.Webhooks.EndDelivery(t.Context(), ref, "", status))(t)
 }
 
@@ -158,7 +142,6 @@ func foreign(ref checkout.Ref) []checkout.Ref {
 
 // seesCommits notes with which synchronous_commit rows of the tables are written.
 func (f fixture) seesCommits(t *testing.T, tables ...string) {
-	t.Helper()
 	f.Exec(t, `CREATE TABLE seen (written text, value text)`)
 	f.Exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
@@ -173,15 +156,13 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 		"another key under the same id": pg.NewMasterKey("k1"),
 		"the sealing key is missing":    pg.NewMasterKey("k2"),
 	} {
-		_, err := storagetest.Database{URL: f.URL, MasterKeys: text}.TryOpen(t, 0)
-		require.ErrorIs(t, err, pg.ErrWrongMasterKey, name)
+		require.ErrorIs(t, must.Err(storagetest.Database{URL: f.URL, MasterKeys: text}.TryOpen(t, 0)), pg.ErrWrongMasterKey, name)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM master_key`), "a refused process leaves nothing behind")
 }
 
 // newerKey opens a second store on the database of f. Its first key is unknown to f.
 func (f fixture) newerKey(t *testing.T) fixture {
-	t.Helper()
 	f.MasterKeys = pg.NewMasterKey("k2") + "," + f.MasterKeys
 	f.Store = f.Open(t, 0)
 	return f
@@ -231,12 +212,10 @@ func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 	url := pgtemp.ForTest(t, nil)
 	db := storagetest.At(t, url)
 	refused := func(when string) {
-		t.Helper()
 		_, err := db.TryOpen(t, 0)
 		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
 		require.ErrorContains(t, err, "run checkout setup")
-		_, err = storage.OpenKeyless(t.Context(), storage.Options{URL: url})
-		require.ErrorIs(t, err, pg.ErrSchemaTooOld, when)
+		require.ErrorIs(t, must.Err(storage.OpenKeyless(t.Context(), storage.Options{URL: url})), pg.ErrSchemaTooOld, when)
 	}
 	refused("there is none")
 	require.NoError(t, storage.Migrate(t.Context(), url))
@@ -271,4 +250,81 @@ func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 		require.NoError(t, f.Open(t, 0).Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 		require.Equal(t, want, f.query(t, `SELECT value FROM seen`), set)
 	}
+}
+
+// PgBouncer passes no settings on. So the role must have them, and the error says how.
+func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
+	f := newFixture(t)
+	keys := must.Get(pg.ParseKeyring(f.MasterKeys))(t)
+	open := func() error {
+		s, err := storage.Open(t.Context(), storage.Options{URL: f.URL, Pooled: true, Keys: keys})
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	at := must.Get(url.Parse(f.URL))(t)
+	statements := pg.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
+	require.Len(t, statements, 4)
+	for i, statement := range statements {
+		err := open()
+		require.ErrorIs(t, err, pg.ErrRoleSettings, "%d settings are there", i)
+		require.ErrorContains(t, err, statement)
+		require.True(t, pg.Misconfigured(err))
+		require.ErrorIs(t, must.Err(storage.OpenKeyless(t.Context(), storage.Options{URL: f.URL, Pooled: true})), pg.ErrRoleSettings)
+		f.Exec(t, statement)
+	}
+	require.NoError(t, open())
+}
+
+// The role's time-outs are for the service: a migration may take longer.
+func TestMigrate_IsNotCutShortByTheRolesTimeouts(t *testing.T) {
+	t.Parallel()
+	at := pgtemp.ForTest(t, nil)
+	conn := must.Get(pgx.Connect(t.Context(), at))(t)
+	_, err := conn.Exec(t.Context(), `ALTER ROLE postgres IN DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+
+		` SET statement_timeout = '1ms'`)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	require.NoError(t, storage.Migrate(t.Context(), at))
+}
+
+func TestMain(m *testing.M) {
+	pgtemp.RunInParallel()
+	os.Exit(m.Run())
+}
+
+// TestSetCell_OnlyBeforeTheFirstMerchant does not run beside other tests: the cell belongs to the whole process.
+func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltest // see above
+	t.Cleanup(func() { checkout.SetCell(checkout.FirstCell) })
+	url := pgtemp.ForTest(t, storage.Migrate)
+	open := func() *storage.Keyless {
+		accounts := must.Get(storage.OpenKeyless(t.Context(), storage.Options{URL: url}))(t)
+		t.Cleanup(accounts.Close)
+		return accounts
+	}
+	accounts := open()
+	require.ErrorContains(t, accounts.SetCell(t.Context(), "0i"), `the cell "0i" must be two of the characters`)
+	require.NoError(t, accounts.SetCell(t.Context(), "7z"))
+
+	accounts = open()
+	merchant := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Seven", Plan: "standard", PaymentAttempts: 3}
+	require.Equal(t, "7z", merchant.ID[len("mer_")+10:][:2])
+	require.NoError(t, accounts.Merchants.CreateMerchant(t.Context(), merchant, checkout.ModeTest, nil))
+	require.NoError(t, accounts.SetCell(t.Context(), "7z"), "the same again")
+	require.ErrorContains(t, accounts.SetCell(t.Context(), "00"), "the cell cannot change: a merchant is there")
+}
+
+// TestMigrate_RefusesADatabaseOfBefore1: its tables are not those of version 1.0.0, and nothing before was released.
+func TestMigrate_RefusesADatabaseOfBefore1(t *testing.T) {
+	t.Parallel()
+	url := pgtemp.ForTest(t, nil)
+	storagetest.At(t, url).Exec(t, `
+		CREATE TABLE goose_db_version (id integer PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, version_id bigint NOT NULL,
+			is_applied boolean NOT NULL, tstamp timestamp NOT NULL DEFAULT now());
+		INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true), (1, true), (101, true)`)
+
+	err := storage.Migrate(t.Context(), url)
+
+	require.ErrorContains(t, err, "a build before 1.0.0 made this database: give the service an empty one")
 }

@@ -18,7 +18,6 @@ import (
 
 // past inserts a session that was created at this time.
 func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout.Mode, status checkout.Status, currency money.Currency, amount money.Amount) {
-	t.Helper()
 	var ended *time.Time
 	if status.Final() {
 		ended = &at
@@ -69,8 +68,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	require.Equal(t, days.Periods[29], days.Today)
 	require.Equal(t, days.Today, hours.Today)
 	require.True(t, days.Sessions)
-	none, err := f.Sessions.Summary(t.Context(), checkout.Owner{MerchantID: "mer_none", Mode: test}, storage.SpanDays, now)
-	require.NoError(t, err)
+	none := must.Get(f.Sessions.Summary(t.Context(), checkout.Owner{MerchantID: "mer_none", Mode: test}, storage.SpanDays, now))(t)
 	require.False(t, none.Sessions)
 	require.Equal(t, storage.Period{
 		From:     now.Truncate(24 * time.Hour),
@@ -135,8 +133,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	f.Exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
 
 	got := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now()))(t)
-	d := must.Get(f.Webhooks.Delivery(t.Context(), waiting))(t)
-	require.True(t, got.Deliveries.Waiting.Equal(d.CreatedAt), "the oldest that waits for a retry")
+	require.True(t, got.Deliveries.Waiting.Equal(must.Get(f.Webhooks.Delivery(t.Context(), waiting))(t).CreatedAt), "the oldest that waits for a retry")
 	got.Deliveries.Waiting = nil
 	require.Equal(t, storage.DeliveryHealth{Delivered: 3, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1, First: 4, FirstArrived: 2}, got.Deliveries)
 	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
@@ -184,10 +181,8 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	require.Equal(t, []storage.FailingEndpoint{want}, failing())
 	f.Exec(t, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '2 minutes' WHERE id = $1`, one.ID)
 	f.Exec(t, `UPDATE webhook_endpoint SET status = 'enabled' WHERE id = $1`, bad.ID)
-	got := must.Get(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t)
-	require.Equal(t, 1, got.Deliveries.Overdue)
-	live := must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t)
-	require.Empty(t, live.Failing)
+	require.Equal(t, 1, must.Get(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t).Deliveries.Overdue)
+	require.Empty(t, must.Get(f.Sessions.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now()))(t).Failing)
 	attempt(one, 3, "")
 	require.Empty(t, failing(), "it works again")
 }
@@ -209,8 +204,7 @@ func TestSessions_Search(t *testing.T) {
 	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 
 	search := func(merchant string, mode checkout.Mode, filter storage.SessionFilter) (ids []string) {
-		got, err := f.Sessions.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, pg.Page{Limit: 10})
-		require.NoError(t, err)
+		got := must.Get(f.Sessions.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, pg.Page{Limit: 10}))(t)
 		for _, s := range got {
 			ids = append(ids, s.ID)
 		}

@@ -22,7 +22,6 @@ func migratorOf(url string, texts ...string) migrator {
 }
 
 func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // a test's connection

@@ -58,7 +58,6 @@ func TestMain(m *testing.M) {
 var empty = &pgtemp.Template{Name: "empty"}
 
 func start(t *testing.T, o pgtemp.Options) *pgtemp.Server {
-	t.Helper()
 	server, err := pgtemp.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
@@ -66,7 +65,6 @@ func start(t *testing.T, o pgtemp.Options) *pgtemp.Server {
 }
 
 func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the server may be gone
@@ -74,7 +72,6 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 func insert(t *testing.T, url string) {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), `CREATE TABLE note (text text); INSERT INTO note VALUES ('kept')`)
@@ -83,7 +80,6 @@ func insert(t *testing.T, url string) {
 }
 
 func requireKept(t *testing.T, url string) {
-	t.Helper()
 	var text string
 	require.NoError(t, connect(t, url).QueryRow(t.Context(), `SELECT text FROM note`).Scan(&text))
 	require.Equal(t, "kept", text)
@@ -192,7 +188,6 @@ func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
 }
 
 func requireBusy(t *testing.T, url string) {
-	t.Helper()
 	conn := connect(t, url)
 	require.Eventually(t, func() bool {
 		var n int
@@ -270,4 +265,94 @@ func TestCreateDatabase_InAThrowawayDirectory(t *testing.T) {
 	require.Equal(t, "off", fsync)
 	require.NoError(t, server.Stop())
 	require.NoDirExists(t, dir)
+}
+
+// TestReady_SaysWhyThereIsNoAnswer has a process that ends, one that never answers, and one that answers late.
+func TestReady_SaysWhyThereIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("connection refused")
+	refuse := func(context.Context) error { return refused }
+
+	ends, err := pgtemp.StartTied(exec.Command("sh", "-c", "exit 3"), syscall.SIGKILL)
+	require.NoError(t, err)
+	require.EqualError(t, ends.Ready(t.Context(), refuse), "it ended (exit status 3): connection refused")
+
+	runs, err := pgtemp.StartTied(exec.Command("sleep", "600"), syscall.SIGKILL)
+	require.NoError(t, err)
+	t.Cleanup(runs.Kill)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("too late"))
+	defer cancel()
+	err = runs.Ready(ctx, refuse)
+	require.EqualError(t, err, "too late: connection refused")
+	require.ErrorIs(t, err, refused)
+
+	looks := 0
+	require.NoError(t, runs.Ready(t.Context(), func(context.Context) error {
+		if looks++; looks < 3 {
+			return refused
+		}
+		return nil
+	}))
+}
+
+func TestTemplate_IsMadeOnceAndCopied(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	made := 0
+	template := &pgtemp.Template{Name: "shop", Fill: func(ctx context.Context, server *pgtemp.Server) error {
+		if made++; made == 1 {
+			return errors.New("the first is not complete")
+		}
+		insert(t, server.URL("postgres"))
+		return nil
+	}}
+	_, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: t.TempDir(), Template: template})
+	require.ErrorContains(t, err, "the first is not complete")
+
+	dir := t.TempDir()
+	durable := start(t, pgtemp.Options{Dir: dir, Template: template})
+	throwaway := start(t, pgtemp.Options{Throwaway: true, Template: template})
+	require.Equal(t, 2, made, "an incomplete one is not kept, a complete one is")
+
+	_, err = connect(t, durable.URL("postgres")).Exec(t.Context(), `CREATE TABLE own ()`)
+	require.NoError(t, err)
+	_, err = connect(t, throwaway.URL("postgres")).Exec(t.Context(), `CREATE TABLE own ()`)
+	require.NoError(t, err, "copies share no table")
+	requireKept(t, throwaway.URL("postgres"))
+
+	durable.Kill()
+	requireKept(t, start(t, pgtemp.Options{Dir: dir, Template: template}).URL("postgres"))
+}
+
+// TestFreePorts_GivesNoPortToTwoProcesses: go test runs packages side by side, and they bind their ports later.
+func TestFreePorts_GivesNoPortToTwoProcesses(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 8 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), countOfPorts+"=500")
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			require.NoError(t, in.Close())
+			require.NoError(t, cmd.Wait())
+		})
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		ports := strings.Fields(strings.Trim(line, "[]\n"))
+		require.Len(t, ports, 500)
+		for _, port := range ports {
+			require.False(t, seen[port], "port %s was given twice", port)
+			require.Less(t, number(t, port), 32768)
+			seen[port] = true
+		}
+	}
+}
+
+func number(t *testing.T, text string) int {
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
 }
