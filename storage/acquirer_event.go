@@ -48,11 +48,10 @@ func (s *Books) AcquirerCursor(ctx context.Context, mode checkout.Mode) (Acquire
 
 // MoveAcquirerCursor stores the cursor. It never goes back.
 func (s *Books) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c AcquirerCursor) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "move acquirer cursor", `
 		INSERT INTO acquirer_cursor AS c (mode, event_id, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (mode) DO UPDATE SET event_id = EXCLUDED.event_id, created_at = EXCLUDED.created_at
 		WHERE c.created_at <= EXCLUDED.created_at`, mode, c.EventID, c.CreatedAt)
-	return pg.Wrap("move acquirer cursor", err)
 }
 
 // Comparison is how far the charges and the movements of the card network are compared.
@@ -70,9 +69,8 @@ func (s *Books) Comparison(ctx context.Context, mode checkout.Mode) (Comparison,
 
 // SetComparison stores the comparison. It may go back: then more is compared once more.
 func (s *Books) SetComparison(ctx context.Context, mode checkout.Mode, c Comparison) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "set comparison", `
 		INSERT INTO acquirer_comparison (mode, compared_to, read_to) VALUES ($1, $2, $3)
 		ON CONFLICT (mode) DO UPDATE SET compared_to = EXCLUDED.compared_to, read_to = EXCLUDED.read_to`,
 		mode, c.ComparedTo, c.ReadTo)
-	return pg.Wrap("set comparison", err)
 }

@@ -23,10 +23,9 @@ import (
 // change, and makes them wait for it. Without it, a change that was stopped in its last moment could still
 // get a payout. A merchant without an announced change has nothing to lock.
 func lockAnnounced(ctx context.Context, tx pgx.Tx, owner checkout.Owner, currency money.PayoutCurrency) error {
-	_, err := tx.Exec(ctx, `
+	return pg.Exec(ctx, tx, "lock payout address", `
 		SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_at IS NOT NULL
 		FOR SHARE`, owner.MerchantID, owner.Mode, currency)
-	return pg.Wrap("lock payout address", err)
 }
 
 // waits reports whether the new address of a currency is announced first.

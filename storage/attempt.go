@@ -311,7 +311,7 @@ func (d lockedDelivery) storeDecision(
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
 // nothing. Whether its registration fails is noted too: see failureQueries.
 func (s *Webhooks) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "finish attempt", `
 		WITH locked AS ( -- lock the delivery first, as every transaction does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
 		), attempt AS (
@@ -330,19 +330,17 @@ func (s *Webhooks) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhoo
 		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode,
 		string(a.ErrorKind), a.ResponseBody, nextIn)
-	return pg.Wrap("finish attempt", err)
 }
 
 // DeferAttempt notes that the next attempt waits, because its endpoint has as many attempts under
 // way as it may. About ahead attempts come first.
 func (s *Webhooks) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration, ahead int) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "defer attempt", `
 		UPDATE webhook_delivery SET attempts_ahead = $5,
 			next_attempt_at = greatest(next_attempt_at, statement_timestamp() + $4::interval),
 			busy_until = greatest(next_attempt_at, statement_timestamp() + $4::interval)
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, wait, ahead)
-	return pg.Wrap("defer attempt", err)
 }
 
 // LastAttempts returns the newest attempt of each delivery, by delivery id, without the answer's

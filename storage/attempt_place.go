@@ -73,19 +73,17 @@ func (d lockedDelivery) takePlace(ctx context.Context, conn *pgxpool.Conn, ref c
 // LeavePlace gives back the place of an attempt to a registration with MaxInFlight. Without the call,
 // the place is free after webhook.AttemptTimeout.
 func (s *Webhooks) LeavePlace(ctx context.Context, ref checkout.Ref) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "leave place", `
 		DELETE FROM webhook_place p USING webhook_delivery d
 		WHERE p.delivery_id = $1 AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
-	return pg.Wrap("leave place", err)
 }
 
 // PauseEndpoint lets no attempt to the delivery's registration begin for a while, in any worker. It does
 // nothing for the webhook_url of a session.
 func (s *Webhooks) PauseEndpoint(ctx context.Context, ref checkout.Ref, pause time.Duration) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "pause webhook", `
 		UPDATE webhook_endpoint w SET paused_until = greatest(w.paused_until, clock_timestamp() + $4::interval)
 		FROM webhook_delivery d
 		WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND NOT d.session_url AND w.id = d.endpoint_id`,
 		ref.ID, ref.MerchantID, ref.Mode, pause)
-	return pg.Wrap("pause webhook", err)
 }

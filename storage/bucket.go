@@ -94,10 +94,9 @@ func (s *Requests) Allow(ctx context.Context, buckets ...Bucket) (Allowance, err
 
 // GiveBack returns a token to a bucket. Callers use it for a request that does not count after all.
 func (s *Requests) GiveBack(ctx context.Context, b Bucket) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "token bucket", `
 		UPDATE token_bucket SET tokens = least(burst, tokens + 1)
 		WHERE owner = $1 AND kind = $2`, b.Owner, b.Kind)
-	return pg.Wrap("token bucket", err)
 }
 
 // AllowAddress takes a token from the bucket of an IP address. It limits requests without a valid key.

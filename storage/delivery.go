@@ -183,20 +183,18 @@ func (s *Webhooks) steer(ctx context.Context, ref checkout.Ref, by []merchant.Au
 // HurryAttempt makes the next attempt due now, in the run that runID began. It is for the workflow;
 // HurryDelivery is for the API. A zero now means PostgreSQL's clock.
 func (s *Webhooks) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string, now time.Time) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "hurry attempt", `
 		UPDATE webhook_delivery SET hurried_at = coalesce($5, clock_timestamp())
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND run_id = $4 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, runID, orNull(now))
-	return pg.Wrap("hurry attempt", err)
 }
 
 // UnparkDelivery makes a parked delivery overdue. It is for a delivery whose waiting run is gone.
 func (s *Webhooks) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "unpark delivery", `
 		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`,
 		ref.ID, ref.MerchantID, ref.Mode)
-	return pg.Wrap("unpark delivery", err)
 }
 
 // DeliveryEnd is the state of a delivery after EndDelivery or FailDelivery.
@@ -237,4 +235,29 @@ func (s *Webhooks) endDelivery(
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	}
 	return end, pg.Wrap("end delivery", err)
+}
+
+// FailedDelivery is a permanently failed delivery.
+type FailedDelivery struct {
+	checkout.Ref
+
+	EventType webhook.EventType
+	URL       string // see webhook.PlainURL
+	Runs      int
+	FailedAt  time.Time
+}
+
+// FailedDeliveries returns up to limit permanently failed deliveries of all merchants. The one that
+// failed last comes first. Only operators may call it.
+func (s *WebhookReader) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
+	// The second condition repeats the first: PostgreSQL needs it to use the partial index.
+	got, err := pg.Collect[FailedDelivery](ctx, s.pool, `
+		SELECT d.id, d.merchant_id, d.mode, e.type AS event_type, d.url, d.run AS runs, d.finished_at AS failed_at
+		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE d.status = 'failed' AND d.status <> 'delivered'
+		ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
+	for i := range got {
+		got[i].URL = webhook.PlainURL(got[i].URL)
+	}
+	return got, pg.Wrap("failed deliveries", err)
 }

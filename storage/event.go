@@ -37,12 +37,12 @@ type publication struct {
 // at most once per subject, type and generation: a unique constraint refuses a second run. published
 // returns the deliveries of the first run.
 func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch, error) {
-	return publishWith(ctx, tx, p, decision{sql: `decided AS (SELECT)`})
+	return publishWith(ctx, tx, p, decisionSQL{sql: `decided AS (SELECT)`})
 }
 
-// decision is the part of a statement that makes the decision which its event reports: a list of WITH queries. The last
-// one is decided, which has one row when the decision took effect, else none.
-type decision struct {
+// decisionSQL is the part of a statement that makes the decision which its event reports: a list of WITH queries. The
+// last one is decided, which has one row when the decision took effect, else none.
+type decisionSQL struct {
 	sql  string
 	args pgx.NamedArgs
 }
@@ -52,7 +52,7 @@ var errOvertaken = errors.New("overtaken")
 
 // publishWith is publish in one statement with the decision. It returns errOvertaken when the decision did not take
 // effect; then nothing is stored.
-func publishWith(ctx context.Context, to pg.Querier, p publication, d decision) ([]webhook.Dispatch, error) {
+func publishWith(ctx context.Context, to pg.Querier, p publication, d decisionSQL) ([]webhook.Dispatch, error) {
 	id := p.ID
 	if id == "" {
 		id = checkout.NewID(checkout.PrefixEvent)

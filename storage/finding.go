@@ -72,10 +72,9 @@ func (s *Books) CloseFindings(
 func closeFindings(
 	ctx context.Context, to pg.Executor, mode checkout.Mode, subjects []string, kinds ...books.FindingKind,
 ) error {
-	_, err := to.Exec(ctx, `
+	return pg.Exec(ctx, to, "close findings", `
 		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
 		WHERE mode = $1 AND subject = ANY ($2) AND kind = ANY ($3) AND closed_at IS NULL`, mode, subjects, kinds)
-	return pg.Wrap("close findings", err)
 }
 
 // CloseFinding closes an open finding because an operator has cleared it up. why is kept with the finding, for

@@ -118,11 +118,10 @@ func (s *Requests) ClaimRequest(
 // KeepAnswer stores the answer to a claimed request for its repeats.
 func (s *Requests) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
 	keyID, sealed := s.keys.Seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "keep answer", `
 		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7, locked_until = NULL, seed = ''
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4`,
 		r.MerchantID, r.Mode, r.Route, r.Key, a.Status, sealed, keyID)
-	return pg.Wrap("keep answer", err)
 }
 
 // ReleaseRequest ends a claim without an answer, so the request can be repeated at once. A refused request is deleted:
@@ -132,8 +131,7 @@ func (s *Requests) ReleaseRequest(ctx context.Context, r IdempotentRequest, refu
 	if refused {
 		sql = `DELETE FROM idempotent_request`
 	}
-	_, err := s.pool.Exec(ctx, sql+`
+	return pg.Exec(ctx, s.pool, "release request", sql+`
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND status IS NULL`,
 		r.MerchantID, r.Mode, r.Route, r.Key)
-	return pg.Wrap("release request", err)
 }

@@ -150,9 +150,7 @@ func settingsDetail(before, after merchant.Merchant) (detail []string) {
 			detail = append(detail, fmt.Sprintf("%s: %v → %v", what, was, is))
 		}
 	}
-	plan := func(m merchant.Merchant) string {
-		return fmt.Sprintf("%s (%s)", m.Plan, m.Fee())
-	}
+	plan := func(m merchant.Merchant) string { return fmt.Sprintf("%s (%s)", m.Plan, m.Fee()) }
 	guard := map[bool]string{true: "on", false: "off"}
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
 	note("plan", plan(before), plan(after))

@@ -58,9 +58,8 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An accepted payment stays.
 func (s *Sessions) DropPayment(ctx context.Context, sessionID, id string) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "drop payment", `
 		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`, id, sessionID)
-	return pg.Wrap("drop payment", err)
 }
 
 // ForgetCardTokens removes up to limit tokens of cards whose payment has not begun and cannot begin, because its
@@ -270,4 +269,35 @@ func (s *Sessions) RecordCharge(
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&outcome, &failure)
 	return outcome, failure, pg.Wrap("record charge", pg.Found(err))
+}
+
+// decided is true for a transaction t that merchants see.
+const decided = `t.status IN ('succeeded', 'failed')`
+
+// TransactionFilter selects decided transactions. An empty field selects all.
+type TransactionFilter struct {
+	Status    checkout.TransactionStatus
+	SessionID string
+}
+
+// Transactions lists decided transactions, newest first.
+func (s *SessionReader) Transactions(
+	ctx context.Context, owner checkout.Owner, f TransactionFilter, p pg.Page,
+) ([]checkout.Transaction, error) {
+	q := pg.NewList(owner, "t")
+	q.Where(decided)
+	q.Equal("t.status", string(f.Status))
+	q.Equal("t.session_id", f.SessionID)
+	q.Page(checkout.PrefixTransaction, "t", p)
+	got, err := pg.Collect[checkout.Transaction](ctx, s.pool,
+		`SELECT `+transactionColumns+transactionJoin+` `+q.SQL, q.Args...)
+	return got, pg.Wrap("transactions", err)
+}
+
+// Transaction returns a decided transaction. It returns checkout.ErrNotFound.
+func (s *SessionReader) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Transaction, error) {
+	got, err := pg.One[checkout.Transaction](ctx, s.pool, `
+		SELECT `+transactionColumns+transactionJoin+`
+		WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3 AND `+decided, ref.ID, ref.MerchantID, ref.Mode)
+	return got, pg.Wrap("transaction", err)
 }

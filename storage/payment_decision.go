@@ -190,8 +190,8 @@ func (p *payment) eventType() webhook.EventType {
 //
 // The session is locked first, then the payment, and both must be as p was read. A query that locks a row reads it
 // again when it has waited for it, so no other transaction can be in between.
-func (p *payment) write() *decision {
-	return &decision{sql: `session AS (
+func (p *payment) write() *decisionSQL {
+	return &decisionSQL{sql: `session AS (
 			SELECT id FROM checkout_session WHERE id = @session AND merchant_id = @merchant AND mode = @mode
 				AND status = 'pending' AND xmin::text = @session_version FOR NO KEY UPDATE
 		), decided AS (
@@ -218,7 +218,7 @@ func (p *payment) write() *decision {
 
 // insertPayout creates the pending payout with the decision. A merchant without a payout address gets a payout with
 // an empty one; the network refuses it, and payout.failed tells the merchant.
-func (p *payment) insertPayout(with *decision, id string) {
+func (p *payment) insertPayout(with *decisionSQL, id string) {
 	with.sql += `, payout AS (
 			INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
 				source_amount, source_currency, exchange_rate, created_at)
@@ -242,4 +242,21 @@ func (p *payment) earlierFollowUp(ctx context.Context, tx pgx.Tx) (FollowUp, err
 	got.PayoutID, err = pg.Value[string](ctx, tx, `
 		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode)
 	return got, pg.Optional(err)
+}
+
+// mailReceipt writes a receipt to the customer, with the decision that completes the session. It writes none when the
+// merchant wants none. In test mode only the merchant's own people get one, who have joined and so read the address:
+// anybody with a test key could otherwise send mails to strangers. The language is the page's, "" when it is unknown.
+func (p *payment) mailReceipt(with *decisionSQL) {
+	if !p.Receipts || p.CustomerEmail == nil {
+		return
+	}
+	with.sql += `, receipt AS (
+			INSERT INTO mail (kind, session_id, detail, next_at)
+			SELECT @mail, @session, coalesce(t.language, ''), clock_timestamp()
+			FROM decided CROSS JOIN transaction t WHERE t.id = @subject
+				AND (t.mode = 'live' OR EXISTS (SELECT FROM member m WHERE m.merchant_id = @merchant
+					AND lower(m.email) = lower(@email) AND m.removed_at IS NULL AND m.password_hash IS NOT NULL))
+		)`
+	with.args["mail"], with.args["email"] = merchant.MailReceipt, *p.CustomerEmail
 }

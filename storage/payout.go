@@ -258,7 +258,7 @@ func (p *lockedPayout) decidePayout(
 	p.Hold, p.NextActionAt = "", nil
 	got := FollowUp{EventType: payoutEventType(p.Status)}
 	var err error
-	got.Deliveries, err = publishWith(ctx, to, p.event(got.EventType), decision{sql: `decided AS (
+	got.Deliveries, err = publishWith(ctx, to, p.event(got.EventType), decisionSQL{sql: `decided AS (
 			UPDATE payout SET status = @status, failure = @failure, tx_hash = @tx_hash, sent_at = @sent_at,
 				failed_at = @failed_at, hold = '', held_at = NULL, next_action_at = NULL
 			WHERE id = @subject AND merchant_id = @merchant AND mode = @mode AND status = 'pending'

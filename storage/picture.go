@@ -126,11 +126,10 @@ func (s *Pictures) BeginPicture(ctx context.Context, ref checkout.Ref) (url stri
 
 // FinishPicture stores how the fetch of a pending picture ended. For another picture it changes nothing.
 func (s *Pictures) FinishPicture(ctx context.Context, ref checkout.Ref, f PictureFile) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "finish picture", `
 		UPDATE picture SET status = CASE WHEN $8 = '' THEN 'ready' ELSE 'failed' END, failure = nullif($8, ''),
 			content_type = nullif($4, ''), content = $5, width = nullif($6, 0), height = nullif($7, 0),
 			fetched_at = clock_timestamp()
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, f.ContentType, f.Content, f.Width, f.Height, f.Failure)
-	return pg.Wrap("finish picture", err)
 }

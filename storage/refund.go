@@ -18,13 +18,12 @@ import (
 // CreateRefund stores the refund of a charge without a completed session, unless the charge has had one: a
 // refund that failed is repeated by a person only. See RefundUnmatched.
 func (s *Books) CreateRefund(ctx context.Context, r books.Refund) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "create refund", `
 		INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, amount, created_at)
 		SELECT $1, $2, $3, nullif($4, ''), $5, 'pending', $6, date_trunc('milliseconds', clock_timestamp())
 		WHERE NOT EXISTS (SELECT FROM refund WHERE mode = $2 AND acquirer_ref = $3)
 		ON CONFLICT (mode, acquirer_ref) WHERE status = 'pending' DO NOTHING`,
 		checkout.NewID(checkout.PrefixRefund), r.Mode, r.Reference, r.TransactionID, r.Reason, r.Amount)
-	return pg.Wrap("create refund", err)
 }
 
 // selectRefund reads books.Refund.

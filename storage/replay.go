@@ -158,11 +158,10 @@ func (s *WebhookReader) ReplayedDeliveries(
 // RecordReplay stores the progress of a running bulk replay, or its end. A repeat changes nothing,
 // and a late call never lowers the progress.
 func (s *Webhooks) RecordReplay(ctx context.Context, r webhook.Replay) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "record replay", `
 		UPDATE webhook_replay SET started = CASE WHEN $7 >= after THEN $4 ELSE started END,
 			skipped = CASE WHEN $7 >= after THEN $5 ELSE skipped END, after = greatest(after, $7),
 				status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'running'`,
 		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status, r.After)
-	return pg.Wrap("record replay", err)
 }

@@ -27,14 +27,13 @@ func (s *Requests) LogRequests(ctx context.Context, requests []merchant.APIReque
 		status[i], at[i] = int16(r.Status), r.CreatedAt //nolint:gosec // G115: a status of HTTP has three digits
 		took[i] = int32(r.Duration.Milliseconds())      //nolint:gosec // G115: a request ends after seconds
 	}
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "log requests", `
 		INSERT INTO api_request (id, merchant_id, mode, request_id, key_id, method, route, error,
 			session_id, status, duration_ms, created_at)
 		SELECT r.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
 			$8::text[], $9::text[], $10::smallint[], $11::integer[], $12::timestamptz[]) r, `+pg.Unhurried,
 		texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7],
 		texts[8], status, took, at)
-	return pg.Wrap("log requests", err)
 }
 
 // RequestFilter selects requests. A zero field does not limit.

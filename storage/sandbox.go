@@ -77,18 +77,16 @@ func (s *Sandbox) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, err
 
 // CountSandboxCallback records that one callback was made.
 func (s *Sandbox) CountSandboxCallback(ctx context.Context, transactionID string) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "count sandbox callback", `
 		UPDATE sandbox_charge SET callbacks = callbacks - 1
 		WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
-	return pg.Wrap("count sandbox callback", err)
 }
 
 // PostponeSandboxCallback makes the next callback due after delay.
 func (s *Sandbox) PostponeSandboxCallback(ctx context.Context, transactionID string, delay time.Duration) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "postpone sandbox callback", `
 		UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval
 		WHERE transaction_id = $1`, transactionID, delay)
-	return pg.Wrap("postpone sandbox callback", err)
 }
 
 // RecordSandboxTransfer stores a transfer of p that is not sent in the same statement, or the refusal of the sandbox's
@@ -144,8 +142,7 @@ const sandboxRepeat = `
 
 // BroadcastSandboxTransfer puts a transfer on the sandbox's chain. A repeat only raises a counter.
 func (s *Sandbox) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
-	_, err := s.pool.Exec(ctx, `
+	return pg.Exec(ctx, s.pool, "broadcast sandbox transfer", `
 		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)`+sandboxRepeat,
 		txHash, payoutID)
-	return pg.Wrap("broadcast sandbox transfer", err)
 }

@@ -43,20 +43,14 @@ var unreadable = []string{"22021", "22P02", "22P05"}
 
 // Malformed reports whether PostgreSQL refused a value that it cannot represent, such as a text
 // with U+0000. A repeat fails in the same way.
-func Malformed(err error) bool {
-	return slices.Contains(unreadable, sqlState(err))
-}
+func Malformed(err error) bool { return slices.Contains(unreadable, sqlState(err)) }
 
 // TookTooLong reports whether a statement reached statement_timeout. Waiting for a lock has a
 // time-out and an error code of its own.
-func TookTooLong(err error) bool {
-	return sqlState(err) == queryCanceled
-}
+func TookTooLong(err error) bool { return sqlState(err) == queryCanceled }
 
 // Locked reports whether a statement waited longer than lock_timeout for a lock.
-func Locked(err error) bool {
-	return sqlState(err) == lockNotAvailable
-}
+func Locked(err error) bool { return sqlState(err) == lockNotAvailable }
 
 // Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or refuses connections, or a
 // lock or time-out ran out. It also reports true when this process stops and has closed its connections, and when
@@ -102,4 +96,12 @@ func Wrap(doing string, err error) error {
 		err = fmt.Errorf("%s: %w", doing, err)
 	}
 	return err
+}
+
+// ChangedError names the settings that another person changed since the editor saw them. The change
+// is refused, so the editor overwrites nothing unseen.
+type ChangedError struct{ Fields []string }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", "))
 }

@@ -65,6 +65,12 @@ func Found(err error) error {
 	return err
 }
 
+// Exec runs a statement, whose error is wrapped with doing.
+func Exec(ctx context.Context, to Executor, doing, statement string, args ...any) error {
+	_, err := to.Exec(ctx, statement, args...)
+	return Wrap(doing, err)
+}
+
 // Changed is the error of a statement, but checkout.ErrNotFound when it changed no row.
 func Changed(tag pgconn.CommandTag, err error) error {
 	if err == nil && tag.RowsAffected() == 0 {

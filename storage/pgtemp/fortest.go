@@ -3,8 +3,11 @@ package pgtemp
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"reflect"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -104,4 +107,34 @@ func (h *host) drop(name string) error {
 	// FORCE: an open pool of the test must not hide the test's own failure.
 	_, err := h.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
 	return err
+}
+
+// RunInParallel makes a test process run at least four parallel tests at a time. Tests with a database mostly wait.
+// A TestMain calls it first. The flag -parallel overrides it.
+func RunInParallel() {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
+}
+
+// StopTime gives the time of this call to column of every row that is inserted into table from now on. It is also the
+// time in the row excluded of INSERT … ON CONFLICT. So a token bucket, for example, gets no token back while a slow
+// test runs. url names the test's own database. Every error ends the test.
+func StopTime(tb testing.TB, url, table, column string) {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), url)
+	if err != nil {
+		tb.Fatalf("stop the time of %s: %v", table, err)
+	}
+	defer conn.Close(tb.Context())
+
+	name, now := pgx.Identifier{"stopped_" + table}.Sanitize(), time.Now().UTC().Format(time.RFC3339Nano)
+	_, err = conn.Exec(tb.Context(), `
+		CREATE FUNCTION `+name+`() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN NEW.`+pgx.Identifier{column}.Sanitize()+` := '`+now+`'; RETURN NEW; END $$;
+		CREATE TRIGGER stopped BEFORE INSERT ON `+pgx.Identifier{table}.Sanitize()+`
+			FOR EACH ROW EXECUTE FUNCTION `+name+`()`)
+	if err != nil {
+		tb.Fatalf("stop the time of %s: %v", table, err)
+	}
 }
