@@ -137,9 +137,7 @@ func TestBuckets_WaitForNoDisk(t *testing.T) {
 		_, _, err := f.Merchants.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
 		require.NoError(t, err)
 	}
-	m := f.merchant
-	m.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	f.other(t, checkout.ModeTest)
 	require.Equal(t, "merchant on 1, token_bucket off 4", f.query(t, `
 		SELECT string_agg(written || ' ' || value || ' ' || n, ', ' ORDER BY written)
 		FROM (SELECT written, value, count(*) AS n FROM seen GROUP BY written, value) s`))

@@ -93,6 +93,15 @@ func (f fixture) deliver(t *testing.T, s checkout.Session) {
 	}, 0))
 }
 
+// erase erases the customer, or counts what it would change.
+func (f fixture) erase(t *testing.T, apply bool) storage.Erasure {
+	audited := func(ref checkout.Ref) merchant.AuditEntry {
+		return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
+			Actor: "operator", Action: "customer.erased", Subject: ref.ID}
+	}
+	return must.Get(f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, audited))(t)
+}
+
 func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
@@ -110,25 +119,17 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	other.CustomerEmail = &neighbour
 	kept := f.create(t, other)
 
-	erase := func(apply bool) storage.Erasure {
-		got, err := f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, func(ref checkout.Ref) merchant.AuditEntry {
-			return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
-				Actor: "operator", Action: "customer.erased", Subject: ref.ID}
-		})
-		require.NoError(t, err)
-		return got
-	}
 	canary := strings.ToLower(erasedEmail)
 	full := []string{"checkout_session", "event", "picture", "sandbox_charge", "transaction", "webhook_attempt", "webhook_delivery", "webhook_endpoint"}
 	require.ElementsMatch(t, full, f.tablesWith(t, canary), "the search works")
 	want := map[string]int{"checkout_session": 1, "transaction": 1, "event": 1, "sandbox_charge": 1,
 		"webhook_attempt": 1, "webhook_delivery": 1, "webhook_endpoint": 1, "idempotent_request": 1, "picture": 1}
 
-	dry := erase(false)
+	dry := f.erase(t, false)
 	require.Equal(t, want, dry.Rows)
 	require.ElementsMatch(t, full, f.tablesWith(t, canary), "a dry run changes nothing")
 
-	first := erase(true)
+	first := f.erase(t, true)
 	require.Equal(t, dry, first, "the dry run told the truth")
 	require.Equal(t, []checkout.Ref{done.Ref}, first.Sessions)
 	require.Len(t, first.Open, 2)
@@ -138,16 +139,16 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 	require.Equal(t, "the session is pending", first.Open[1].Why)
 	require.True(t, open.ExpiresAt.Equal(*first.Open[1].Until))
 
-	again := erase(true)
+	again := f.erase(t, true)
 	require.Empty(t, again.Sessions)
 	require.Equal(t, first.Open, again.Open)
 
 	f.deliver(t, waiting)
 	must.Get(f.Sessions.ExpireSession(t.Context(), open.Ref, storage.Expiry{At: open.ExpiresAt, Early: true}))(t)
-	require.Len(t, erase(true).Sessions, 2)
+	require.Len(t, f.erase(t, true).Sessions, 2)
 	require.Empty(t, f.tablesWith(t, canary))
 	require.Empty(t, f.tablesWith(t, "5551234"), "metadata")
-	require.Equal(t, storage.Erasure{Rows: map[string]int{}}, erase(true), "a repeat finds nothing")
+	require.Equal(t, storage.Erasure{Rows: map[string]int{}}, f.erase(t, true), "a repeat finds nothing")
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'customer.erased'`))
 
 	// The books, the order id, the log of requests and the neighbour are as before.
@@ -181,9 +182,7 @@ func TestEraseCustomer_AKeyWithTheAddressKeepsNoOtherAnswer(t *testing.T) {
 	keep(checkout.ModeTest, "for-"+erasedEmail)
 	keep(checkout.ModeLive, "order-1")
 
-	got, err := f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, nil)
-
-	require.NoError(t, err)
+	got := f.erase(t, true)
 	require.Equal(t, map[string]int{"idempotent_request": 2}, got.Rows)
 	require.Len(t, got.Open, 1, "the key")
 }
@@ -204,13 +203,8 @@ func TestEraseCustomer_FindsTheAddressBesideAnyNumber(t *testing.T) {
 			want = append(want, s.ID)
 		}
 	}
-	got, err := f.Customers.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, true, func(ref checkout.Ref) merchant.AuditEntry {
-		return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
-			Actor: "operator", Action: "customer.erased", Subject: ref.ID}
-	})
-	require.NoError(t, err)
 	var erased []string
-	for _, ref := range got.Sessions {
+	for _, ref := range f.erase(t, true).Sessions {
 		erased = append(erased, ref.ID)
 	}
 	require.ElementsMatch(t, want, erased, "ids of one millisecond have no order")

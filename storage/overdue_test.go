@@ -15,20 +15,26 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// deliveries sends test events to e: one is due, one has an hour left, one came due while on hold, and one has failed.
+func (f fixture) deliveries(t *testing.T, e webhook.Endpoint) (delivery, later, parked, ended checkout.Ref) {
+	_, delivery = f.publishTest(t, e, webhook.PayoutSent)
+	_, later = f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), later, time.Hour, 0))
+	_, parked = f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), parked))
+	f.begin(t, parked, "run-a", 1)
+	_, ended = f.publishTest(t, e, webhook.PayoutSent)
+	f.end(t, ended, webhook.DeliveryFailed)
+	return delivery, later, parked, ended
+}
+
 func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
 	pending := f.create(t, f.newSession())
 	paid := f.create(t, f.newSession())
 	_, settled := f.pay(t, paid, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	_, delivery := f.publishTest(t, e, webhook.PayoutSent)
-	_, later := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), later, time.Hour, 0))
-	_, parked := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), parked))
-	f.begin(t, parked, "run-a", 1)
-	_, ended := f.publishTest(t, e, webhook.PayoutSent)
-	f.end(t, ended, webhook.DeliveryFailed)
+	delivery, later, parked, ended := f.deliveries(t, e)
 	replay := must.Get(f.Webhooks.CreateReplay(t.Context(), newReplay(e)))(t)
 	over := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
 	over = must.Get(f.Webhooks.CreateReplay(t.Context(), over))(t)
@@ -186,15 +192,7 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	_, settled := f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.Exec(t, `UPDATE payout SET created_at = created_at - interval '1 hour', hold = 'float' WHERE id = $1`, settled.PayoutID)
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	f.publishTest(t, e, webhook.PayoutSent)
-	_, later := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), later, time.Hour, 0))
-	_, parked := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), parked))
-	f.begin(t, parked, "run-a", 1)
-	_, ended := f.publishTest(t, e, webhook.PayoutSent)
-	f.end(t, ended, webhook.DeliveryFailed)
-
+	f.deliveries(t, e)
 	must.Get(f.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeTest, Kind: books.FindingCostDiffers, Subject: "pi_1"}))(t)
 
 	got = must.Get(f.Installation.Backlog(t.Context(), 0))(t)
@@ -214,13 +212,4 @@ func TestBacklog_CountsWhatWaits(t *testing.T) {
 	}, got)
 	got = must.Get(f.Installation.Backlog(t.Context(), time.Hour))(t)
 	require.NotContains(t, got, of(storage.BacklogSessionOverdue, ""), "the margin counts")
-}
-
-// Each part of the query has an index that holds only what waits.
-func TestBacklog_ReadsNoWholeTable(t *testing.T) {
-	f := newFixture(t)
-
-	plan := f.plan(t, `SET enable_seqscan = off`, storage.BacklogQuery, time.Minute, storage.BacklogLimit)
-
-	require.NotContains(t, plan, "Seq Scan")
 }

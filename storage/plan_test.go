@@ -119,9 +119,10 @@ func (f fixture) paysAndDelivers(t *testing.T) {
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`))
 }
 
-// TestRetention_EachQueryHasAnIndex reads the plans of the queries that look for old rows. A query without
+// TestPlans_EachQueryOverManyRowsHasAnIndex reads the plans of the queries that look for old rows, for what waits, and
+// for the feed. A query without
 // an index reads a whole table nevertheless.
-func TestRetention_EachQueryHasAnIndex(t *testing.T) {
+func TestPlans_EachQueryOverManyRowsHasAnIndex(t *testing.T) {
 	f := newFixture(t)
 	for rows, index := range map[storage.OldRows]string{
 		storage.OldAnswers: "idempotent_request_age", storage.OldMails: "mail_age", storage.OldPictures: "picture_last_used",
@@ -131,6 +132,11 @@ func TestRetention_EachQueryHasAnIndex(t *testing.T) {
 		require.Regexp(t, index+` .*\n\s*Index Cond: \(`, plan, "it reads no row that is not old")
 	}
 	sessions := strings.NewReplacer("$1", "''", "$2", "'cs_z'", "$3", "'30 days'", "$4", "1000").Replace(storage.DeleteOldSessionsQuery)
+	feed := strings.NewReplacer("$1", "'m'", "$2", "'test'", "$3", "0", "$4", "'5'", "$5", "'evt_1'", "$6", "10").Replace(storage.EventFeedQuery)
+	plan := f.plan(t, `SET enable_seqscan = off; SET enable_sort = off`, feed)
+	require.Regexp(t, `event_feed[^|]*ROW\(feed_era, commit_xid, id\) >[^|]*ROW\(feed_era, commit_xid\) <`, plan)
+	require.NotRegexp(t, "Filter|Sort", plan)
+	require.NotContains(t, f.plan(t, `SET enable_seqscan = off`, storage.BacklogQuery, time.Minute, storage.BacklogLimit), "Seq Scan")
 	for query, index := range map[string]string{
 		sessions:                               "checkout_session_removable transaction_session payout_session_id_key event_session webhook_endpoint_session",
 		storage.UselessCardsQuery + ` LIMIT 9`: "transaction_untried",

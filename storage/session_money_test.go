@@ -67,9 +67,7 @@ func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
 	require.Equal(t, "0x1", got.Transfers[0].Versions[0].TxHash)
 	require.Equal(t, 1, got.Transfers[0].Versions[0].Number)
 
-	other := f.merchant
-	other.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeLive, nil))
+	other := f.other(t, checkout.ModeLive)
 	for _, foreign := range []checkout.Ref{other.Owner(checkout.ModeLive).Ref(session.ID), f.merchant.Owner(checkout.ModeTest).Ref(session.ID)} {
 		got := must.Get(f.Sessions.SessionMoney(t.Context(), foreign))(t)
 		require.Empty(t, got.Charges)

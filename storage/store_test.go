@@ -49,6 +49,14 @@ func newSerialFixture(t testing.TB) fixture {
 	return f
 }
 
+// other makes another merchant.
+func (f fixture) other(t *testing.T, mode checkout.Mode) merchant.Merchant {
+	m := f.merchant
+	m.ID = checkout.NewID(checkout.PrefixMerchant)
+	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), m, mode, nil))
+	return m
+}
+
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	return storagetest.Value[any](t, f.Database, sql, args...)
@@ -245,9 +253,8 @@ func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {
 		f.Exec(t, `DELETE FROM seen`)
 		f.Exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)
-		m := f.merchant
-		m.ID = checkout.NewID(checkout.PrefixMerchant)
-		require.NoError(t, f.Open(t, 0).Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+		f.Store = f.Open(t, 0)
+		f.other(t, checkout.ModeTest)
 		require.Equal(t, want, f.query(t, `SELECT value FROM seen`), set)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,17 +102,26 @@ type PayoutHealth struct{ Sent, Pending, Failed int }
 // round trip. The time in the ids limits the rows that PostgreSQL reads.
 func (s *SessionReader) Summary(ctx context.Context, owner checkout.Owner, span Span, now time.Time) (Summary, error) {
 	now = now.UTC()
-	of := spans[span]
+	of, yesterday := spans[span], now.Add(-24*time.Hour)
 	got := Summary{Periods: periods(now.Truncate(of.length), of.length, of.number)}
-	var batch pgx.Batch
-	q := summaryQuery{&batch, owner.MerchantID, owner.Mode}
-	q.sessions(of.unit, got.Periods)
-	q.deliveries(now.Add(-24*time.Hour), &got)
-	q.failing(&got)
-	q.payouts(now.Add(-24*time.Hour), &got)
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	var (
+		batch      pgx.Batch
+		sessions   []countedSessions
+		deliveries []countedDeliveries
+		marked     []FailingEndpoint
+		payouts    []countedPayouts
+	)
+	queueSince(&batch, &sessions, owner, checkout.PrefixSession, "s", got.Periods[0].From, fmt.Sprintf(sessionCounts, of.unit))
+	queueSince(&batch, &deliveries, owner, checkout.PrefixDelivery, "d", yesterday, deliveryCounts)
+	pg.Queue(&batch, &marked, markedEndpoints, owner.MerchantID, owner.Mode)
+	queueSince(&batch, &payouts, owner, checkout.PrefixPayout, "p", yesterday, payoutCounts)
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil { // fills all four
 		return Summary{}, pg.Wrap("summary", err)
 	}
+	got.addSessions(sessions)
+	got.addDeliveries(deliveries)
+	got.addMarked(marked)
+	got.Payouts, got.Sessions = payouts[0].PayoutHealth, payouts[0].Sessions
 	got.Today = sumSince(now.Truncate(24*time.Hour), got.Periods)
 	return got, nil
 }
@@ -142,144 +152,124 @@ func periods(last time.Time, length time.Duration, n int) []Period {
 	return all
 }
 
-// summaryQuery collects the queries of a summary.
-type summaryQuery struct {
-	batch      *pgx.Batch
-	merchantID string
-	mode       checkout.Mode
+// queueSince queues a query over the rows of a table since a time. The condition stands for @rows in it.
+func queueSince[T any](
+	batch *pgx.Batch, into *[]T, owner checkout.Owner, prefix, table string, since time.Time, query string,
+) {
+	rows := strings.ReplaceAll("t.merchant_id = $1 AND t.mode = $2 AND t.id >= $3 AND t.created_at >= $4", "t.", table+".")
+	pg.Queue(batch, into, strings.Replace(query, "@rows", rows, 1), owner.MerchantID, owner.Mode,
+		checkout.FirstID(prefix, since.Add(-checkout.ClockSkew)), since)
 }
 
-// queue adds a query over the rows of a table since a time. It puts the conditions between head and tail.
-func (q summaryQuery) queue(prefix, table string, since time.Time, head, tail string) *pgx.QueuedQuery {
-	sql := fmt.Sprintf(`
-		%[1]s
-		WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3
-			AND %[2]s.created_at >= $4 %[3]s`, head, table, tail)
-	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-checkout.ClockSkew)), since)
+// countedSessions are the sessions of a period, a status and a currency.
+type countedSessions struct {
+	From     time.Time
+	Shown    checkout.Status
+	Currency money.Currency
+	Count    int
+	Sum      money.Amount
 }
 
-// sessions fills in the periods. unit is the length of each: "hour" or "day".
-func (q summaryQuery) sessions(unit string, into []Period) {
-	at := map[int64]*Period{}
-	for i := range into {
-		at[into[i].From.Unix()] = &into[i]
+// sessionCounts has %s for the length of a period: "hour" or "day".
+const sessionCounts = `
+	SELECT date_trunc('%s', s.created_at, 'UTC') AS from,
+		CASE WHEN ` + pastItsTime + ` THEN 'expired' ELSE s.status END AS shown,
+		s.currency, count(*) AS count, sum(s.amount)::bigint AS sum
+	FROM checkout_session s WHERE @rows GROUP BY 1, 2, 3`
+
+func (s *Summary) addSessions(all []countedSessions) {
+	for _, of := range all {
+		i := slices.IndexFunc(s.Periods, func(p Period) bool { return p.From.Equal(of.From) })
+		if i < 0 { // PostgreSQL's clock is ahead: its period has not begun here
+			continue
+		}
+		s.Periods[i].Sessions[of.Shown] += of.Count
+		if of.Shown == checkout.StatusCompleted {
+			s.Periods[i].Paid[of.Currency] += of.Sum
+		}
 	}
-
-	q.queue(checkout.PrefixSession, "s", into[0].From, `
-		SELECT date_trunc('`+unit+`', s.created_at, 'UTC'),
-			CASE WHEN `+pastItsTime+` THEN 'expired' ELSE s.status END AS shown,
-			s.currency, count(*), sum(s.amount)::bigint
-		FROM checkout_session s`, `GROUP BY 1, 2, 3`).Query(func(rows pgx.Rows) error {
-		var (
-			from     time.Time
-			status   checkout.Status
-			currency money.Currency
-			n        int
-			sum      money.Amount
-		)
-
-		_, err := pgx.ForEachRow(rows, []any{&from, &status, &currency, &n, &sum}, func() error {
-			p := at[from.Unix()]
-			if p == nil { // PostgreSQL's clock is ahead: its period has not begun here
-				return nil
-			}
-			p.Sessions[status] += n
-			if status == checkout.StatusCompleted {
-				p.Paid[currency] += sum
-			}
-			return nil
-		})
-		return err
-	})
 }
 
-// deliveries counts by registration. Deliveries to a session's own URL have "" as their registration. The
+// countedDeliveries are the deliveries to a registration, which is named if it fails.
+type countedDeliveries struct {
+	DeliveryHealth
+	ID, URL       *string
+	Disabled      *bool
+	Since, Oldest *time.Time
+}
+
+// deliveryCounts counts by registration. Deliveries to a session's own URL have "" as their registration. The
 // last attempts of a registration all failed when no delivery has arrived since the first of them.
-func (q summaryQuery) deliveries(since time.Time, into *Summary) {
-	q.queue(checkout.PrefixDelivery, "d", since, `
-		WITH recent AS MATERIALIZED (
-			SELECT d.id, CASE WHEN d.session_url THEN '' ELSE d.endpoint_id END AS endpoint_id, d.status, d.run,
-				d.attempts, d.created_at, d.finished_at, coalesce(d.next_attempt_at, d.created_at) AS due,
-				d.held OR (NOT d.session_url AND w.status = 'disabled') AS held,
-				d.status = 'failed' OR d.status = 'pending' AND EXISTS (
-					SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS tried
-			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`, fmt.Sprintf(`
-		), counted AS (
-			SELECT endpoint_id, max(finished_at) FILTER (WHERE status = 'delivered') AS arrived_at,
-				count(*) FILTER (WHERE status = 'delivered') AS delivered,
-				count(*) FILTER (WHERE status = 'failed') AS failed,
-				count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried) AS pending,
-				count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried) AS retrying,
-				count(*) FILTER (WHERE status = 'pending' AND held) AS held,
-				count(*) FILTER (WHERE status = 'canceled') AS canceled,
-				count(*) FILTER (WHERE run = 1 AND (status = 'delivered' OR tried)) AS first,
-				count(*) FILTER (WHERE run = 1 AND status = 'delivered' AND attempts = 1) AS first_arrived,
-				count(*) FILTER (WHERE status = 'pending' AND NOT held
-					AND due < statement_timestamp() - interval '%d seconds') AS overdue,
-				min(created_at) FILTER (WHERE status = 'pending' AND NOT held) AS waiting
-			FROM recent GROUP BY 1
-		), failing AS (
-			SELECT r.endpoint_id, min(a.started_at) AS since, min(r.created_at) AS oldest
-			FROM recent r JOIN counted c ON c.endpoint_id = r.endpoint_id
-				JOIN webhook_attempt a ON a.delivery_id = r.id AND a.error_kind IS NOT NULL
-					AND a.started_at > coalesce(c.arrived_at, '-infinity')
-			WHERE r.tried AND r.endpoint_id <> '' GROUP BY 1 HAVING count(*) >= %d
-		)
-		SELECT c.delivered, c.failed, c.pending, c.retrying, c.held, c.canceled, c.first, c.first_arrived, c.overdue,
-			c.waiting, w.id, w.url, w.status = 'disabled', f.since, f.oldest
-		FROM counted c LEFT JOIN failing f ON f.endpoint_id = c.endpoint_id
-			LEFT JOIN webhook_endpoint w ON w.id = f.endpoint_id AND w.deleted_at IS NULL
-		ORDER BY w.url, w.id`, int(overdueMargin.Seconds()), failingAttempts)).Query(func(rows pgx.Rows) error {
-		var (
-			h             DeliveryHealth
-			id, url       *string
-			held          *bool
-			since, oldest *time.Time
-		)
-		_, err := pgx.ForEachRow(rows, []any{
-			&h.Delivered, &h.Failed, &h.Pending, &h.Retrying, &h.Held, &h.Canceled, &h.First, &h.FirstArrived, &h.Overdue,
-			&h.Waiting, &id, &url, &held, &since, &oldest,
-		}, func() error {
-			into.Deliveries.add(h)
-			if id != nil {
-				into.Failing = append(into.Failing, FailingEndpoint{*id, *url, *held, *since, *oldest, h.Failed})
-			}
-			return nil
-		})
-		return err
-	})
+var deliveryCounts = fmt.Sprintf(`
+	WITH recent AS MATERIALIZED (
+		SELECT d.id, CASE WHEN d.session_url THEN '' ELSE d.endpoint_id END AS endpoint_id, d.status, d.run,
+			d.attempts, d.created_at, d.finished_at, coalesce(d.next_attempt_at, d.created_at) AS due,
+			d.held OR (NOT d.session_url AND w.status = 'disabled') AS held,
+			d.status = 'failed' OR d.status = 'pending' AND EXISTS (
+				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS tried
+		FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id WHERE @rows
+	), counted AS (
+		SELECT endpoint_id, max(finished_at) FILTER (WHERE status = 'delivered') AS arrived_at,
+			count(*) FILTER (WHERE status = 'delivered') AS delivered,
+			count(*) FILTER (WHERE status = 'failed') AS failed,
+			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried) AS pending,
+			count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried) AS retrying,
+			count(*) FILTER (WHERE status = 'pending' AND held) AS held,
+			count(*) FILTER (WHERE status = 'canceled') AS canceled,
+			count(*) FILTER (WHERE run = 1 AND (status = 'delivered' OR tried)) AS first,
+			count(*) FILTER (WHERE run = 1 AND status = 'delivered' AND attempts = 1) AS first_arrived,
+			count(*) FILTER (WHERE status = 'pending' AND NOT held
+				AND due < statement_timestamp() - interval '%d seconds') AS overdue,
+			min(created_at) FILTER (WHERE status = 'pending' AND NOT held) AS waiting
+		FROM recent GROUP BY 1
+	), failing AS (
+		SELECT r.endpoint_id, min(a.started_at) AS since, min(r.created_at) AS oldest
+		FROM recent r JOIN counted c ON c.endpoint_id = r.endpoint_id
+			JOIN webhook_attempt a ON a.delivery_id = r.id AND a.error_kind IS NOT NULL
+				AND a.started_at > coalesce(c.arrived_at, '-infinity')
+		WHERE r.tried AND r.endpoint_id <> '' GROUP BY 1 HAVING count(*) >= %d
+	)
+	SELECT c.delivered, c.failed, c.pending, c.retrying, c.held, c.canceled, c.first, c.first_arrived, c.overdue,
+		c.waiting, w.id, w.url, w.status = 'disabled' AS disabled, f.since, f.oldest
+	FROM counted c LEFT JOIN failing f ON f.endpoint_id = c.endpoint_id
+		LEFT JOIN webhook_endpoint w ON w.id = f.endpoint_id AND w.deleted_at IS NULL
+	ORDER BY w.url, w.id`, int(overdueMargin.Seconds()), failingAttempts)
+
+func (s *Summary) addDeliveries(all []countedDeliveries) {
+	for _, of := range all {
+		s.Deliveries.add(of.DeliveryHealth)
+		if of.ID != nil {
+			s.Failing = append(s.Failing, FailingEndpoint{*of.ID, *of.URL, *of.Disabled, *of.Since, *of.Oldest, of.Failed})
+		}
+	}
 }
 
-// failing adds the registrations that are marked as failing. They are named even when none of their deliveries is
-// of the last day, such as on hold.
-func (q summaryQuery) failing(into *Summary) {
-	q.batch.Queue(`
-		SELECT w.id, w.url, w.status = 'disabled', f.since FROM webhook_endpoint_failure f
-		JOIN webhook_endpoint w ON w.id = f.endpoint_id
-		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.deleted_at IS NULL AND f.marked_at IS NOT NULL
-		ORDER BY w.url, w.id`, q.merchantID, q.mode).Query(func(rows pgx.Rows) error {
-		var e FailingEndpoint
-		_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.URL, &e.Held, &e.Since}, func() error {
-			at := slices.IndexFunc(into.Failing, func(o FailingEndpoint) bool { return o.ID == e.ID })
-			if at >= 0 {
-				into.Failing[at].Since = e.Since
-				return nil
-			}
-			e.Oldest = e.Since
-			into.Failing = append(into.Failing, e)
-			return nil
-		})
-		return err
-	})
+// markedEndpoints selects the registrations that are marked as failing. They are named even when none of their
+// deliveries is of the last day, such as on hold.
+const markedEndpoints = `
+	SELECT w.id, w.url, w.status = 'disabled' AS held, f.since, f.since AS oldest, 0 AS missed
+	FROM webhook_endpoint_failure f JOIN webhook_endpoint w ON w.id = f.endpoint_id
+	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.deleted_at IS NULL AND f.marked_at IS NOT NULL
+	ORDER BY w.url, w.id`
+
+func (s *Summary) addMarked(all []FailingEndpoint) {
+	for _, e := range all {
+		if i := slices.IndexFunc(s.Failing, func(o FailingEndpoint) bool { return o.ID == e.ID }); i >= 0 {
+			s.Failing[i].Since = e.Since
+			continue
+		}
+		s.Failing = append(s.Failing, e)
+	}
 }
 
-func (q summaryQuery) payouts(since time.Time, into *Summary) {
-	q.queue(checkout.PrefixPayout, "p", since, `
-		SELECT count(*) FILTER (WHERE p.status = 'sent'),
-			count(*) FILTER (WHERE p.status = 'pending'),
-			count(*) FILTER (WHERE p.status = 'failed'),
-			EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = $2)
-		FROM payout p`, ``).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&into.Payouts.Sent, &into.Payouts.Pending, &into.Payouts.Failed, &into.Sessions)
-	})
+// countedPayouts are the payouts, and whether the merchant has ever had a session.
+type countedPayouts struct {
+	PayoutHealth
+	Sessions bool
 }
+
+const payoutCounts = `
+	SELECT count(*) FILTER (WHERE p.status = 'sent') AS sent, count(*) FILTER (WHERE p.status = 'pending') AS pending,
+		count(*) FILTER (WHERE p.status = 'failed') AS failed,
+		EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = $2) AS sessions
+	FROM payout p WHERE @rows`

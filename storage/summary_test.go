@@ -35,9 +35,7 @@ func idTimeOf(at time.Time) []byte {
 
 func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	f := newFixture(t)
-	other := f.merchant
-	other.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	other := f.other(t, checkout.ModeTest)
 	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9*time.Hour + 30*time.Minute) // today, whatever the hour is now
 	const test = checkout.ModeTest
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, money.EUR, 1000)
@@ -199,9 +197,7 @@ func TestSessions_Search(t *testing.T) {
 	m := f.newSession()
 	m.Amount, m.Metadata = 1999, []byte(`{"color":"red"}`)
 	paid := f.create(t, m)
-	other := f.merchant
-	other.ID = checkout.NewID(checkout.PrefixMerchant)
-	require.NoError(t, f.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	other := f.other(t, checkout.ModeTest)
 
 	search := func(merchant string, mode checkout.Mode, filter storage.SessionFilter) (ids []string) {
 		got := must.Get(f.Sessions.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, pg.Page{Limit: 10}))(t)
