@@ -29,46 +29,6 @@ func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) checkout.R
 	return s.Owner.Ref(got.Deliveries[0].ID)
 }
 
-func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	for name, tc := range map[string]struct {
-		hold, resume func(checkout.Ref) error
-	}{
-		"by itself": {
-			func(ref checkout.Ref) error { return f.Webhooks.HoldDelivery(t.Context(), ref) },
-			func(ref checkout.Ref) error { return f.Webhooks.ResumeDelivery(t.Context(), ref) },
-		},
-		"by its registration": {
-			func(checkout.Ref) error { f.setStatus(t, e, webhook.EndpointDisabled); return nil },
-			func(checkout.Ref) error { f.setStatus(t, e, webhook.EndpointEnabled); return nil },
-		},
-	} {
-		_, ref := f.publishTest(t, e, webhook.PayoutSent)
-		require.NoError(t, tc.hold(ref), name)
-		require.True(t, f.read(t, ref).Held, name)
-		require.Nil(t, f.read(t, ref).NextAttemptAt, name)
-		for range 2 {
-			out := f.begin(t, ref, "run-a", 1)
-			require.Equal(t, webhook.StepPark, out.Step, name)
-			require.Equal(t, webhook.DeliveryPending, out.Status, name)
-			require.Equal(t, 1, out.Run, name)
-		}
-		require.Empty(t, f.read(t, ref).Attempts, name)
-		require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryPending, RunID: "run-a"}, must.Get(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t), name)
-
-		require.NoError(t, tc.resume(ref), name)
-		require.False(t, f.read(t, ref).Held, name)
-		require.NotNil(t, f.read(t, ref).NextAttemptAt, "it is due, and not being sent: "+name)
-		out := f.begin(t, ref, "run-a", 1)
-		require.Equal(t, webhook.StepBegin, out.Step, name)
-		require.Equal(t, 1, out.Run, "the same run goes on: "+name)
-		d := f.read(t, ref)
-		require.Len(t, d.Attempts, 1, name)
-		require.Nil(t, d.NextAttemptAt, "an attempt is under way: "+name)
-	}
-}
-
 func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
@@ -181,66 +141,6 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 	require.Equal(t, 2, f.read(t, ref).Run)
 }
 
-func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), e.Ref))
-	d := f.read(t, ref)
-	require.Equal(t, webhook.DeliveryPending, d.Status)
-	require.True(t, d.EndpointDeleted)
-
-	out := f.begin(t, ref, "run-a", 1)
-	require.Equal(t, webhook.DeliveryCanceled, out.Status)
-	d = f.read(t, ref)
-	require.Equal(t, webhook.DeliveryCanceled, d.Status)
-	require.NotNil(t, d.FinishedAt)
-	require.Nil(t, d.NextAttemptAt)
-	require.Empty(t, d.Attempts)
-}
-
-func TestBeginAttempt_OfADeletedRegistrationLeavesWhatHasEnded(t *testing.T) {
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	f.begin(t, ref, "run-a", 1)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-	before := f.read(t, ref)
-	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), e.Ref))
-	require.Equal(t, webhook.DeliveryDelivered, f.begin(t, ref, "run-b", 1).Status, "a replay that came too late")
-	before.EndpointDeleted = true
-	require.Equal(t, before, f.read(t, ref))
-}
-
-func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
-	f := newFixture(t)
-	ref := f.delivery(t)
-	f.begin(t, ref, "run-a", 1)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
-	out := f.begin(t, ref, "run-a", 1)
-	require.Equal(t, webhook.StepAgain, out.Step, "the first attempt was finished, so its number again means that it all begins anew")
-	require.Len(t, f.read(t, ref).Attempts, 1, "nothing is sent yet")
-	for range 2 { // also when the first answer was lost
-		out := must.Get(f.Webhooks.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-a", Try: 1}))(t)
-		require.Equal(t, webhook.StepBegin, out.Step)
-		require.Equal(t, 2, out.Run)
-		f.Exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
-	}
-	require.Equal(t, 1, must.Get(f.Webhooks.FailDelivery(t.Context(), ref, "run-a"))(t).Attempts, "of the new run")
-	require.Len(t, f.read(t, ref).Attempts, 2)
-}
-
-func TestBeginAttempt_ANotedButUnfinishedAttemptMayBeginAgain(t *testing.T) {
-	f := newFixture(t)
-	ref := f.delivery(t)
-	f.begin(t, ref, "run-a", 1)
-	out := f.begin(t, ref, "run-a", 1)
-	require.Equal(t, 1, out.Run)
-	d := f.read(t, ref)
-	require.Len(t, d.Attempts, 1)
-	require.False(t, d.Attempts[0].Finished)
-}
-
 func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
 	f := newFixture(t)
 	ref := f.delivery(t)
@@ -256,135 +156,6 @@ func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
 	d = f.read(t, ref)
 	require.InDelta(t, (15*time.Second + 184800*time.Millisecond).Seconds(), d.NextAttemptAt.Sub(d.Attempts[1].StartedAt).Seconds(), 0.01,
 		"its worker died: 15 s, and then the policy's own 30 s * 6.16")
-}
-
-func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	for name, end := range map[string]func(checkout.Ref) error{
-		"delivered by the attempt that was under way": func(ref checkout.Ref) error {
-			return f.Webhooks.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0)
-		},
-		"failed by the attempt that was under way": func(ref checkout.Ref) error {
-			if err := f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), 0); err != nil {
-				return err
-			}
-			require.True(t, f.read(t, ref).Held, "a failure that is retried stays on hold")
-			_, err := f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
-			return err
-		},
-		"canceled by an operator": func(ref checkout.Ref) error {
-			_, err := f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
-			return err
-		},
-	} {
-		_, ref := f.publishTest(t, e, webhook.PayoutSent)
-		f.begin(t, ref, "run-a", 1)
-		require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref), name)
-		require.NoError(t, end(ref), name)
-		require.False(t, f.read(t, ref).Held, name)
-		require.ErrorIs(t, f.Webhooks.HoldDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
-		require.ErrorIs(t, f.Webhooks.ResumeDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
-		require.Equal(t, webhook.StepBegin, f.begin(t, ref, "run-b", 1).Step, "a replay is not held: "+name)
-	}
-}
-
-func TestHurryDelivery_SaysWhyNot(t *testing.T) {
-	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref))
-	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref), "again")
-
-	for _, other := range foreign(ref) {
-		require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), other), checkout.ErrNotFound)
-		require.ErrorIs(t, f.Webhooks.HoldDelivery(t.Context(), other), checkout.ErrNotFound)
-		require.ErrorIs(t, f.Webhooks.ResumeDelivery(t.Context(), other), checkout.ErrNotFound)
-		_, err := f.Webhooks.BeginAttempt(t.Context(), other, webhook.Turn{RunID: "run-a", Try: 1})
-		require.ErrorIs(t, err, checkout.ErrNotFound)
-		require.ErrorIs(t, must.Err(f.Webhooks.EndDelivery(t.Context(), other, "run-a", webhook.DeliveryFailed)), checkout.ErrNotFound)
-	}
-
-	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref))
-	require.NoError(t, f.Webhooks.HoldDelivery(t.Context(), ref), "again")
-	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
-	require.NoError(t, f.Webhooks.ResumeDelivery(t.Context(), ref))
-	require.NoError(t, f.Webhooks.ResumeDelivery(t.Context(), ref), "again")
-
-	f.setStatus(t, e, webhook.EndpointDisabled)
-	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
-	f.setStatus(t, e, webhook.EndpointEnabled)
-
-	f.begin(t, ref, "run-a", 1)
-	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryInProgress)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), ref, refused(1, 1), time.Hour))
-	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref))
-	f.begin(t, ref, "run-a", 2)
-	f.Exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
-	require.NoError(t, f.Webhooks.HurryDelivery(t.Context(), ref), "the attempt's worker died")
-
-	must.Get(f.Webhooks.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))(t)
-	require.ErrorIs(t, f.Webhooks.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
-}
-
-func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
-	f := newFixture(t)
-	d := f.delivery(t)
-	f.begin(t, d, "run-a", 1)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
-	due := *f.read(t, d).NextAttemptAt
-
-	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2}))(t)
-	require.Equal(t, webhook.StepEarly, out.Step)
-	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
-	got := f.read(t, d)
-	require.Len(t, got.Attempts, 1, "none is noted")
-	require.Equal(t, due, *got.NextAttemptAt, "and nothing is changed")
-}
-
-func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
-	f := newFixture(t)
-	d := f.delivery(t)
-	f.begin(t, d, "run-a", 1)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
-	due := *f.read(t, d).NextAttemptAt
-	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), d, time.Minute, 0))
-	require.Equal(t, due, *f.read(t, d).NextAttemptAt)
-	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), d, 2*time.Hour, 0))
-	require.InDelta(t, 7200, time.Until(*f.read(t, d).NextAttemptAt).Seconds(), 60)
-}
-
-func TestDeferAttempt_ShowsHowManyComeFirstUntilTheAttemptBegins(t *testing.T) {
-	f := newFixture(t)
-	d := f.delivery(t)
-	require.Nil(t, f.read(t, d).AttemptsAhead)
-	require.NoError(t, f.Webhooks.DeferAttempt(t.Context(), d, time.Minute, 57))
-	require.Equal(t, 57, *f.read(t, d).AttemptsAhead)
-	f.begin(t, d, "run-a", 1)
-	require.Nil(t, f.read(t, d).AttemptsAhead)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
-	require.Nil(t, f.read(t, d).AttemptsAhead)
-}
-
-// Temporal does not count the first attempt, which is a local activity, until the
-// activity that is scheduled after it has failed as that attempt did.
-func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
-	f := newFixture(t)
-	d := f.delivery(t)
-	local, first, second := webhook.Turn{RunID: "run-a", Try: 1, Local: true}, webhook.Turn{RunID: "run-a", Try: 1}, webhook.Turn{RunID: "run-a", Try: 2}
-	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, local))(t)
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
-
-	require.Equal(t, webhook.StepEarly, must.Get(f.Webhooks.ReportAttempt(t.Context(), d, second))(t).Step, "which is not done")
-	before := f.read(t, d)
-	out := must.Get(f.Webhooks.ReportAttempt(t.Context(), d, first))(t)
-	require.Equal(t, webhook.StepReport, out.Step)
-	require.Equal(t, webhook.Attempt{Finished: true, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, out.Last)
-	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
-	require.Equal(t, before, f.read(t, d))
-
-	require.Equal(t, webhook.StepAgain, must.Get(f.Webhooks.BeginAttempt(t.Context(), d, first))(t).Step, "an operator reset the activity before the second attempt")
-	require.Equal(t, 2, f.read(t, d).Run)
 }
 
 // TestNoDeadlock_OfAnAttemptThatEndsAndBeginsAgain calls what a worker that was believed dead calls, and the worker
@@ -413,22 +184,6 @@ func (f fixture) delivery(t *testing.T) checkout.Ref {
 	s := f.create(t, f.newSession())
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	return s.Owner.Ref(got.Deliveries[0].ID)
-}
-
-func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
-	f := newFixture(t)
-	d := f.delivery(t)
-	must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1}))(t)
-	must.Get(f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))(t)
-
-	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1}))(t)
-	require.Equal(t, 2, out.Run)
-	require.Equal(t, webhook.DeliveryPending, out.Status)
-
-	_, err := f.Webhooks.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
-	require.NoError(t, err, "a late word of the old run")
-	require.NoError(t, f.Webhooks.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-	require.Equal(t, webhook.DeliveryPending, must.Get(f.Webhooks.AnyDelivery(t.Context(), d.ID))(t).Status, "the old run has no say any more")
 }
 
 func TestChangeEndpoint_NotesWhen(t *testing.T) {

@@ -235,13 +235,7 @@ func (s scene) atOnce(t *testing.T, first, second call) (one, two string) {
 	}
 	run := func(c call) chan string {
 		ended := make(chan string, 1)
-		go func() {
-			got, err := c(s)
-			if err != nil {
-				got = "refused: " + err.Error()
-			}
-			ended <- fmt.Sprintf("%+v", got)
-		}()
+		go func() { ended <- s.answer(c) }()
 		return ended
 	}
 	ones := run(first)
@@ -445,9 +439,12 @@ func delivered(t *testing.T, f fixture) scene {
 
 func tries(runID string) call {
 	return func(s scene) (any, error) {
-		got, err := s.Webhooks.BeginAttempt(bg, s.ref, webhook.Turn{RunID: runID, Try: 1, Local: true})
-		return fmt.Sprintf("%d/%d %s %s", got.Run, got.Number, got.Status, got.Step), err
+		return attempted(s.Webhooks.BeginAttempt(bg, s.ref, webhook.Turn{RunID: runID, Try: 1, Local: true}))
 	}
+}
+
+func attempted(got storage.AttemptDecision, err error) (any, error) {
+	return fmt.Sprintf("%d/%d %s %s", got.Run, got.Number, got.Status, got.Step), err
 }
 
 func ends(a webhook.Attempt) call {
