@@ -168,13 +168,7 @@ func TestNoDeadlock_OfAnAttemptThatEndsAndBeginsAgain(t *testing.T) {
 		f.begin(t, d, "run-a", 1)
 		var workers errgroup.Group
 		workers.Go(func() error { return f.Webhooks.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour) })
-		workers.Go(func() error {
-			if err := f.Webhooks.HurryAttempt(t.Context(), d, "run-a", time.Time{}); err != nil {
-				return err
-			}
-			_, err := f.Webhooks.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
-			return err
-		})
+		workers.Go(func() error { return must.Err(comes("run-a", 1)(scene{fixture: f, ref: d})) })
 		require.NoError(t, workers.Wait(), "round %d", n)
 	}
 }

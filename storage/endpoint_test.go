@@ -214,8 +214,7 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	_, d := f.publishTest(t, e, webhook.PayoutSent)
 	health := func() storage.EndpointHealth {
-		all := must.Get(f.Webhooks.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour))(t)
-		return all[e.ID]
+		return must.Get(f.Webhooks.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour))(t)[e.ID]
 	}
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
 	last := func() webhook.Attempt {

@@ -144,8 +144,7 @@ func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
 	f := newFixture(t)
 	owner := f.merchant.Owner(checkout.ModeTest)
 	failing := func() []storage.FailingEndpoint {
-		got := must.Get(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t)
-		return got.Failing
+		return must.Get(f.Sessions.Summary(t.Context(), owner, storage.SpanHours, time.Now()))(t).Failing
 	}
 	attempt := func(ref checkout.Ref, number int, kind webhook.ErrorKind) time.Time {
 		f.begin(t, ref, "run", number)

@@ -102,6 +102,4 @@ func Wrap(doing string, err error) error {
 // is refused, so the editor overwrites nothing unseen.
 type ChangedError struct{ Fields []string }
 
-func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", "))
-}
+func (e *ChangedError) Error() string { return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", ")) }
