@@ -25,12 +25,10 @@ func (f fixture) changesAddress(t *testing.T, address string, delay time.Duratio
 	return got
 }
 
-// payoutTo pays a session and returns where its payout goes.
 func (f fixture) payoutTo(t *testing.T) string {
 	return must.Get(f.Payouts.Payout(t.Context(), f.payout(t)))(t).Destination
 }
 
-// comes makes the time of the announced change come.
 func (f fixture) comes(t *testing.T) {
 	f.Exec(t, `UPDATE payout_address SET next_at = clock_timestamp() WHERE next_at IS NOT NULL`)
 }

@@ -44,7 +44,6 @@ type takenBucket struct {
 	Burst        int
 }
 
-// allowance is the bucket's answer.
 func (b takenBucket) allowance() Allowance {
 	until := func(n float64) time.Duration {
 		return time.Duration(max(0, n-b.Tokens) / b.Rate * float64(time.Second))
@@ -69,7 +68,6 @@ func (s *Requests) Allow(ctx context.Context, buckets ...Bucket) (Allowance, err
 		rates         []float64
 		bursts        []int
 	)
-
 	for _, b := range buckets {
 		owners, kinds, rates, bursts = append(owners, b.Owner), append(kinds, b.Kind),
 			append(rates, b.PerSecond), append(bursts, b.Burst)

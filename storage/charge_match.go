@@ -33,8 +33,7 @@ func (s *Books) ChargeMatch(ctx context.Context, mode checkout.Mode, reference s
 			t.settled IS NOT NULL AND t.available_at IS NOT NULL, t.settled_currency, coalesce(t.settled, 0), coalesce(t.cost, 0)
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
-		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked,
-		&currency, &cost.Gross, &cost.Cost)
+		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked, &currency, &cost.Gross, &cost.Cost)
 	if currency != nil {
 		cost.Currency, m.Cost = *currency, &cost
 	}

@@ -305,7 +305,6 @@ func asked(t *testing.T, f fixture) scene {
 	return scene{fixture: f, session: s, payment: f.asks(t, s)}
 }
 
-// asks creates a payment.
 func (f fixture) asks(t *testing.T, s checkout.Session) string {
 	p := storagetest.Payment(s.Ref)
 	require.NoError(t, f.Sessions.CreatePayment(t.Context(), p))
@@ -390,7 +389,6 @@ func completes(s scene) (any, error) {
 func paid(t *testing.T, f fixture) scene   { return scene{fixture: f, ref: f.payout(t)} }
 func failed(t *testing.T, f fixture) scene { return scene{fixture: f, ref: f.failedPayout(t)} }
 
-// payout creates a payout of a paid session.
 func (f fixture) payout(t *testing.T) checkout.Ref {
 	s, id := f.charged(t, succeeded)
 	return s.Owner.Ref(must.Get(f.Sessions.FinishPayment(t.Context(), s.Ref, id))(t).PayoutID)
@@ -421,7 +419,6 @@ func retries(s scene) (any, error) {
 	return got.Generation, err
 }
 
-// due arranges a delivery.
 func due(t *testing.T, f fixture) scene { return scene{fixture: f, ref: f.delivery(t)} }
 
 // begun arranges a delivery whose first attempt has begun.
@@ -606,7 +603,6 @@ func claims(s scene) (any, error) {
 	return kept == nil && seed != nil, err
 }
 
-// note returns an entry of the audit log.
 func (f fixture) note() merchant.AuditEntry {
 	return merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@shop.example"}
 }

@@ -22,8 +22,7 @@ const selectDelivery = `
 		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
 			THEN NULL ELSE coalesce(d.next_attempt_at, d.parked_at) END AS next_attempt_at,
 		CASE WHEN d.status = 'pending' AND d.busy_until = d.next_attempt_at THEN d.attempts_ahead END AS attempts_ahead,
-		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL AS endpoint_deleted,
-		d.session_url
+		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL AS endpoint_deleted, d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
 
 // Delivery returns one delivery with its newest maxAttemptsShown attempts, oldest first. It
@@ -223,8 +222,7 @@ func (s *Webhooks) endDelivery(
 ) (end DeliveryEnd, err error) {
 	end, err = pg.One[DeliveryEnd](ctx, s.pool, `
 		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL,
-			sending_until = NULL, parked_at = NULL,
-			held = false
+			sending_until = NULL, parked_at = NULL, held = false
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4)
 			AND status = 'pending' AND attempts >= $6
 		RETURNING status, coalesce(run_id, '') AS run_id, attempts`,

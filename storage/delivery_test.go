@@ -149,7 +149,6 @@ func TestDelivery_ItsLife(t *testing.T) {
 	}
 }
 
-// answer makes a call and returns its answer in words.
 func (s scene) answer(c call) string {
 	got, err := c(s)
 	if err != nil {

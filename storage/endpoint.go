@@ -205,8 +205,7 @@ func (s *Webhooks) ChangeEndpoint(
 				UPDATE webhook_endpoint w SET url = coalesce($4, url),
 					events = coalesce($5, events), status = coalesce($8, status),
 					max_in_flight = nullif(coalesce($9, max_in_flight), 0), rate_limit = nullif(coalesce($10, rate_limit), 0),
-					changed_at = clock_timestamp(),
-					description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END
+					changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END
 				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
@@ -284,7 +283,6 @@ func (s *Webhooks) RotateSecret(
 			keyID  string
 			sealed []byte
 		)
-
 		err = tx.QueryRow(ctx, `
 			SELECT master_key_id, sealed_digest
 			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
@@ -317,7 +315,6 @@ func (s *Webhooks) RotateSecret(
 	})
 }
 
-// deref returns the value, or the zero value for nil.
 func deref[T any](value *T) (of T) {
 	if value == nil {
 		return of

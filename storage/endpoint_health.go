@@ -29,8 +29,7 @@ func (s *WebhookReader) EndpointHealth(
 ) (map[string]EndpointHealth, error) {
 	list, err := pg.Collect[EndpointHealth](ctx, s.pool, `
 		SELECT w.id AS endpoint_id, count(*) AS total, count(*) FILTER (WHERE d.status = 'delivered') AS delivered,
-			count(*) FILTER (WHERE d.status = 'failed') AS failed,
-			count(*) FILTER (WHERE d.status = 'pending') AS pending,
+			count(*) FILTER (WHERE d.status = 'failed') AS failed, count(*) FILTER (WHERE d.status = 'pending') AS pending,
 			count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
 				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
 					AND a.error_kind IS NOT NULL)) AS retrying

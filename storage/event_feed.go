@@ -59,7 +59,6 @@ const feedFromOtherCluster = `
 		SELECT FROM (SELECT feed_era, commit_xid FROM event ORDER BY id DESC LIMIT 1000) newest
 		WHERE feed_era = (SELECT feed_era FROM installation) AND commit_xid >= pg_snapshot_xmax(pg_current_snapshot()))`
 
-// checkFeed returns ErrOtherCluster when setup must begin an era first.
 func checkFeed(ctx context.Context, pool *pgxpool.Pool) error {
 	other, err := pg.Value[bool](ctx, pool, feedFromOtherCluster)
 	if other {

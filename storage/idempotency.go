@@ -56,8 +56,7 @@ const claimRequest = `
 		INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed, master_key_id, locked_until)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
 		ON CONFLICT (merchant_id, mode, route, key) DO UPDATE SET
-			fingerprint = excluded.fingerprint, locked_until = excluded.locked_until,
-			status = NULL, answer = NULL,
+			fingerprint = excluded.fingerprint, locked_until = excluded.locked_until, status = NULL, answer = NULL,
 			seed = CASE WHEN i.created_at < now() - $9::interval THEN excluded.seed ELSE i.seed END,
 			master_key_id = CASE WHEN i.created_at < now() - $9::interval THEN excluded.master_key_id ELSE i.master_key_id END,
 			created_at = CASE WHEN i.created_at < now() - $9::interval THEN now() ELSE i.created_at END
@@ -88,7 +87,6 @@ func (s *Requests) ClaimRequest(
 		status              *int
 		answer              []byte
 	)
-
 	err := s.pool.QueryRow(ctx, claimRequest,
 		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor,
 		KeepAnswers).Scan(&claimed, &same, &live, &status, &answer, &sealed, &keyID)

@@ -22,7 +22,6 @@ func fingerprint(body string) []byte {
 	return sum[:]
 }
 
-// claim claims a request that has no answer yet and returns its seed.
 func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) []byte {
 	kept, seed, err := f.Requests.ClaimRequest(t.Context(), r, fingerprint(body))
 	require.NoError(t, err)

@@ -69,7 +69,6 @@ type posting struct {
 	Amount  *big.Int // smallest unit of the asset; a posting of 0 is left out
 }
 
-// inCrypto returns a posting of an amount of crypto.
 func inCrypto(account, holder string, amount money.Crypto) posting {
 	return posting{account, holder, string(amount.Currency()), amount.Units()}
 }

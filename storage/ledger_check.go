@@ -60,7 +60,6 @@ func (s *Books) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 	return fresh, nil
 }
 
-// finding returns the finding about a sum that differs.
 func (c LedgerCheck) finding() books.Finding {
 	return books.Finding{Subject: c.What + " " + c.Asset, Detail: fmt.Sprintf(
 		"The ledger has %s %s, and should have %s %s.", c.Ledger, c.Asset, c.Expected, c.Asset)}
@@ -175,7 +174,6 @@ func checkWallets(ctx context.Context, tx pgx.Tx, mode checkout.Mode) ([]LedgerC
 	return all, nil
 }
 
-// check compares the wallet with the chain, currency by currency.
 func (w seenWallet) check(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (checks []LedgerCheck, err error) {
 	booked, err := walletBalances(ctx, tx, mode, w.ID)
 	if err != nil {

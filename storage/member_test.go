@@ -148,7 +148,6 @@ func TestInvite_TheOperatorReplacesAnOpenInvitation(t *testing.T) {
 	require.ErrorIs(t, must.Err(invite()), merchant.ErrEmailInUse, "a person who has joined is no invitation")
 }
 
-// person returns a person to be invited as an owner.
 func (f fixture) person(email string) merchant.Member {
 	return merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: f.merchant.ID, Email: email, Role: merchant.RoleOwner}
 }
@@ -165,7 +164,6 @@ func TestInviteMember_WhoIsBoundedAndWhoCounts(t *testing.T) {
 	require.NoError(t, f.People.InviteMember(t.Context(), f.person("one@shop.example"), f.note()), "who has joined is not invited")
 }
 
-// invitesMany stores n open invitations.
 func (f fixture) invitesMany(t *testing.T, n int) {
 	f.Exec(t, `INSERT INTO member (id, merchant_id, email, role) SELECT 'usr_' || n, $1, 'n' || n || '@shop.example', 'viewer'
 		FROM generate_series(1, $2::int) n`, f.merchant.ID, n)

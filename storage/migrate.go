@@ -14,7 +14,6 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schema returns the migrations, by the names of their files.
 func schema() fs.FS {
 	files, _ := fs.Sub(migrations, "migrations") // fails for a malformed path only
 	return files

@@ -119,15 +119,13 @@ func (s *Sessions) Charge(ctx context.Context, ref checkout.Ref, transactionID s
 	c := Charge{ChargeRequest: checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}}
 	err := s.pool.QueryRow(ctx, `
 		SELECT s.amount, s.currency, s.payout_currency, m.fee_basis_points, m.fee_fixed, coalesce(t.attempt, 0),
-			coalesce(t.card_token, ''),
-			coalesce(t.acquirer_ref, ''), t.confirms,
+			coalesce(t.card_token, ''), coalesce(t.acquirer_ref, ''), t.confirms,
 			coalesce(t.action_url, ''), t.acquirer, t.chain_ref
 		FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
 			JOIN merchant m ON m.id = s.merchant_id
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Fee.BasisPoints, &c.Fee.Fixed, &c.Attempt,
-		&c.Token,
+		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Fee.BasisPoints, &c.Fee.Fixed, &c.Attempt, &c.Token,
 		&c.Reference, &c.Confirms, &c.ActionURL, &c.Acquirer, &c.ChainRef)
 	return c, pg.Wrap("charge", pg.Found(err))
 }
@@ -263,7 +261,6 @@ func (s *Sessions) RecordCharge(
 		outcome checkout.PaymentOutcome
 		failure checkout.FailureCode
 	)
-
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(outcome, ''), failure FROM transaction
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,

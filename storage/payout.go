@@ -18,8 +18,7 @@ import (
 const (
 	payoutColumns = `
 		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status,
-		p.amount || ' ' || p.currency AS amount, p.currency,
-		p.network, p.destination,
+		p.amount || ' ' || p.currency AS amount, p.currency, p.network, p.destination,
 		p.source_amount, p.source_currency, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
 		t.exchange_rate AS locked_rate, t.rate_until,
 		EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = t.id) AS disputed,
@@ -225,7 +224,6 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
-// event returns the payout's event of its present generation.
 func (p *lockedPayout) event(typ webhook.EventType) publication {
 	return publication{
 		Ref: checkout.Ref{Owner: p.Owner}, Type: typ, SubjectID: p.ID,

@@ -130,7 +130,6 @@ func (p *lockedPayout) waited() time.Duration {
 	return p.Now.Sub(*p.HeldAt)
 }
 
-// wait writes a hold.
 func (p *lockedPayout) wait(ctx context.Context, tx pgx.Tx, why checkout.PayoutHold) error {
 	since, next := p.Now.Add(-p.waited()), p.Now.Add(min(longestHold, max(shortestHold, p.waited()/10)))
 	if next.Before(p.NotBefore) {

@@ -17,7 +17,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// failedPayout creates a payout and fails it.
 func (f fixture) failedPayout(t *testing.T) checkout.Ref {
 	p := f.payout(t)
 	must.Get(f.Payouts.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress))(t)

@@ -26,7 +26,6 @@ func showing(n storage.NewSession, urls ...string) storage.NewSession {
 
 var beans = storage.PictureFile{ContentType: "image/png", Content: []byte("beans"), Width: 20, Height: 10}
 
-// fetched ends the fetch of a picture.
 func (f fixture) fetched(t *testing.T, owner checkout.Owner, p checkout.Picture, file storage.PictureFile) {
 	url, try, err := f.Pictures.BeginPicture(t.Context(), owner.Ref(p.ID))
 	require.NoError(t, err)

@@ -114,7 +114,6 @@ func (s *Books) DayReport(ctx context.Context, from time.Time) (DayReport, error
 	})
 }
 
-// booked returns what the entries of the day changed.
 func booked(ctx context.Context, tx pgx.Tx, from, to time.Time) ([]BookedDay, error) {
 	type row struct {
 		Account string

@@ -32,8 +32,7 @@ func (s *Requests) LogRequests(ctx context.Context, requests []merchant.APIReque
 			session_id, status, duration_ms, created_at)
 		SELECT r.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
 			$8::text[], $9::text[], $10::smallint[], $11::integer[], $12::timestamptz[]) r, `+pg.Unhurried,
-		texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7],
-		texts[8], status, took, at)
+		texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], texts[8], status, took, at)
 }
 
 // RequestFilter selects requests. A zero field does not limit.

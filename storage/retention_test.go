@@ -111,7 +111,6 @@ func TestDeleteFinished_KeepsTheEventOfAnotherDelivery(t *testing.T) {
 	require.Equal(t, webhook.DeliveryPending, f.read(t, waits).Status)
 }
 
-// oldSession creates a session that is a hundred days old.
 func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
 	n := f.newSession()
 	fresh := checkout.NewID(checkout.PrefixSession)
@@ -120,7 +119,6 @@ func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
 	return f.create(t, n)
 }
 
-// endOld makes the ends of all sessions a hundred days old.
 func (f fixture) endOld(t *testing.T) {
 	f.Exec(t, `UPDATE checkout_session SET ended_at = ended_at - interval '100 days' WHERE ended_at IS NOT NULL`)
 }

@@ -95,7 +95,6 @@ func (s *Sessions) CreateSession(
 	return created, err
 }
 
-// orderIDInUse finds the session that holds the order id of session.
 func (s *Sessions) orderIDInUse(ctx context.Context, session checkout.Session) error {
 	var holder OrderIDInUseError
 	err := s.pool.QueryRow(ctx, `
@@ -254,8 +253,7 @@ func (s *Sessions) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry
 		var inFlight bool
 		err = tx.QueryRow(ctx, `
 			SELECT status, payment_in_flight,
-				CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz,
-				clock_timestamp()) END
+				CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz, clock_timestamp()) END
 			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 FOR NO KEY UPDATE`,
 			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, orNull(x.Now)).Scan(&got.Status, &inFlight, &got.Left)
 		got.Left = max(0, got.Left)

@@ -35,7 +35,6 @@ func (s *SessionReader) SessionHistory(ctx context.Context, ref checkout.Ref) (S
 		attempts   []deliveryAttempt
 		batch      pgx.Batch
 	)
-
 	pg.Queue(&batch, &inFlight, `SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
 			AND t.status = 'processing'`, ref.MerchantID, ref.Mode, ref.ID)
@@ -57,7 +56,6 @@ func (s *SessionReader) SessionHistory(ctx context.Context, ref checkout.Ref) (S
 	return h, nil
 }
 
-// add assigns deliveries to their events.
 func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts []deliveryAttempt) {
 	of := map[string][]webhook.Attempt{}
 	for _, a := range attempts {

@@ -72,7 +72,6 @@ func (s *SessionReader) SessionMoney(ctx context.Context, ref checkout.Ref) (Ses
 		postings []entryPosting
 		batch    pgx.Batch
 	)
-
 	pg.Queue(&batch, &got.Charges, `
 		SELECT id AS transaction_id, coalesce(acquirer_ref, '') AS reference, rate_at, rate_sources AS sources
 		FROM transaction WHERE session_id = $3 AND merchant_id = $1 AND mode = $2 AND rate_sources IS NOT NULL

@@ -49,7 +49,6 @@ func newSerialFixture(t testing.TB) fixture {
 	return f
 }
 
-// other makes another merchant.
 func (f fixture) other(t *testing.T, mode checkout.Mode) merchant.Merchant {
 	m := f.merchant
 	m.ID = checkout.NewID(checkout.PrefixMerchant)
@@ -62,7 +61,6 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	return storagetest.Value[any](t, f.Database, sql, args...)
 }
 
-// publishTest sends a test event and returns its delivery.
 func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, checkout.Ref) {
 	event, ref, err := f.Webhooks.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
 	require.NoError(t, err)
@@ -95,19 +93,16 @@ func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	return must.Get(f.Sessions.CreateSession(t.Context(), n, started))(t)
 }
 
-// beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	method := checkout.PaymentMethod{Type: "card", Last4: "4242"}
 	return storagetest.Begin(t, f.Store, s.Ref, storage.NewPayment{Method: method}, "")
 }
 
-// record stores an answer of the card network.
 func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
 	_, _, err := f.Sessions.RecordCharge(t.Context(), s.Ref, id, result)
 	require.NoError(t, err)
 }
 
-// pay decides a payment.
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.FollowUp) {
 	id := f.beginPayment(t, s)
 	return id, storagetest.Finish(t, f.Store, s.Ref, id, result)
@@ -122,7 +117,6 @@ func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType)
 	return e
 }
 
-// setStatus disables a registration, or enables it.
 func (f fixture) setStatus(t *testing.T, e webhook.Endpoint, status webhook.EndpointStatus) webhook.Endpoint {
 	return must.Get(f.Webhooks.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &status}))(t)
 }

@@ -68,7 +68,6 @@ type DeliveryHealth struct {
 	Waiting      *time.Time // creation time of the oldest in Pending and Retrying; nil when there is none
 }
 
-// add adds the counts of other deliveries.
 func (h *DeliveryHealth) add(o DeliveryHealth) {
 	h.Delivered, h.Failed, h.Pending = h.Delivered+o.Delivered, h.Failed+o.Failed, h.Pending+o.Pending
 	h.Retrying, h.Held, h.Canceled = h.Retrying+o.Retrying, h.Held+o.Held, h.Canceled+o.Canceled
@@ -210,8 +209,7 @@ var deliveryCounts = fmt.Sprintf(`
 		FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id WHERE @rows
 	), counted AS (
 		SELECT endpoint_id, max(finished_at) FILTER (WHERE status = 'delivered') AS arrived_at,
-			count(*) FILTER (WHERE status = 'delivered') AS delivered,
-			count(*) FILTER (WHERE status = 'failed') AS failed,
+			count(*) FILTER (WHERE status = 'delivered') AS delivered, count(*) FILTER (WHERE status = 'failed') AS failed,
 			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried) AS pending,
 			count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried) AS retrying,
 			count(*) FILTER (WHERE status = 'pending' AND held) AS held,

@@ -16,7 +16,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// past inserts a session that was created at this time.
 func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout.Mode, status checkout.Status, currency money.Currency, amount money.Amount) {
 	var ended *time.Time
 	if status.Final() {

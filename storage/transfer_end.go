@@ -164,7 +164,6 @@ func (e ending) write(ctx context.Context, tx pgx.Tx) (generation int, err error
 	return generation, err
 }
 
-// book books how the transfer ended.
 func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	id := e.transfer.ID
 	if booking := endings[e.seen.State].booking; booking != "" {
@@ -195,7 +194,6 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	return final.book(ctx, tx)
 }
 
-// endPayouts marks the payouts confirmed or failed.
 func (e ending) endPayouts(ctx context.Context, tx pgx.Tx) ([]PayoutFollowUp, error) {
 	refs, err := payoutsOf(ctx, tx, e.transfer.ID)
 	if err != nil {

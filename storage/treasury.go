@@ -171,7 +171,6 @@ func runInTreasury(
 	return err
 }
 
-// lockTreasury locks the account.
 func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (accountRow, error) {
 	return pg.One[accountRow](ctx, tx, `
 		SELECT id, mode, network, chain_id, next_nonce AS next, next_block, seen_height, short_height,

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/puddle/v2"
 )
 
-// isNetError reports whether the connection broke.
 func isNetError(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) || errors.Is(err, io.EOF) ||
@@ -102,4 +101,6 @@ func Wrap(doing string, err error) error {
 // is refused, so the editor overwrites nothing unseen.
 type ChangedError struct{ Fields []string }
 
-func (e *ChangedError) Error() string { return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", ")) }
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", "))
+}

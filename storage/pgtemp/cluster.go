@@ -117,7 +117,6 @@ func (c cluster) initialize(ctx context.Context, data string, o Options) error {
 	return nil
 }
 
-// settings returns the server's command line.
 func (c cluster) settings(port int, throwaway bool) []string {
 	durable, short := "on", []string(nil)
 	if throwaway {

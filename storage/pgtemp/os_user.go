@@ -1,6 +1,7 @@
 package pgtemp
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -45,19 +46,11 @@ func userFor(dir, binDir string) (osUser, error) {
 		return osUser{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
 			"there is no user postgres: run as an ordinary user", probeErr)
 	}
-
-	uid, err := strconv.Atoi(system.Uid)
-	if err != nil {
-		return osUser{}, fmt.Errorf("uid of user postgres: %w", err)
-	}
-	gid, err := strconv.Atoi(system.Gid)
-	if err != nil {
-		return osUser{}, fmt.Errorf("gid of user postgres: %w", err)
-	}
-	return osUser{uid: uid, gid: gid}, nil
+	uid, uidErr := strconv.Atoi(system.Uid)
+	gid, gidErr := strconv.Atoi(system.Gid)
+	return osUser{uid: uid, gid: gid}, errors.Join(uidErr, gidErr)
 }
 
-// apply makes cmd run as the user.
 func (u osUser) apply(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -87,25 +80,24 @@ func (u osUser) own(dir string) error {
 	}); err != nil {
 		return fmt.Errorf("give %s to user postgres: %w", dir, err)
 	}
-
-	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
+	for parent := filepath.Dir(dir); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
 		if err != nil {
 			return err
 		}
-		if info.Mode().Perm()&0o001 == 0 && strings.HasPrefix(parent, os.TempDir()+"/") {
-			if err := os.Chmod(parent, info.Mode().Perm()|0o001); err != nil {
-				return err
-			}
-		} else if info.Mode().Perm()&0o001 == 0 {
+		mode := info.Mode().Perm()
+		if mode&0o001 != 0 {
+			continue
+		}
+		if !strings.HasPrefix(parent, os.TempDir()+"/") {
 			return fmt.Errorf("PostgreSQL must run as user postgres here, which cannot enter %s: "+
 				"choose another directory, or run as an ordinary user", parent)
 		}
-
-		if parent == filepath.Dir(parent) {
-			return nil
+		if err := os.Chmod(parent, mode|0o001); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // servesCluster reports whether process pid is a PostgreSQL server on the cluster in dataDir. A

@@ -180,21 +180,17 @@ func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
 		BEGIN WHILE clock_timestamp() < began + interval '1 s' LOOP END LOOP; END $$`)
 	require.NoError(t, err)
 	go func() { _, _ = busy.Exec(context.Background(), `SELECT compute()`) }() // the connection gets lost
-	requireBusy(t, first.URL("postgres"))
+	watcher := connect(t, first.URL("postgres"))
+	require.Eventually(t, func() bool {
+		var n int
+		err := watcher.QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT compute()'`).Scan(&n)
+		return err == nil && n == 1
+	}, 10*time.Second, 10*time.Millisecond)
 	first.Kill()
 
 	second := start(t, pgtemp.Options{Dir: dir, Port: first.Port()})
 	requireKept(t, second.URL("postgres"))
-}
-
-func requireBusy(t *testing.T, url string) {
-	conn := connect(t, url)
-	require.Eventually(t, func() bool {
-		var n int
-		err := conn.QueryRow(t.Context(),
-			`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT compute()'`).Scan(&n)
-		return err == nil && n == 1
-	}, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestStart_InitdbWasKilledHalfWay(t *testing.T) {
