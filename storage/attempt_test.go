@@ -19,6 +19,13 @@ func refused(run, number int) webhook.Attempt {
 	return webhook.Attempt{Run: run, Number: number, Duration: time.Second, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}
 }
 
+// withAddress creates a session with an address and a secret of its own.
+func (f fixture) withAddress(t *testing.T, address string) (checkout.Session, string) {
+	n := f.newSession()
+	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+	return f.create(t, n), n.Secret
+}
+
 // sessionURLDelivery is one to a session's own address, signed by e.
 func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) checkout.Ref {
 	n, address := f.newSession(), "https://shop.example/own"
@@ -85,9 +92,7 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 	f := newFixture(t)
 	// As of a merchant without registrations: each session has an endpoint. A spelling made another lane.
 	for _, address := range []string{"https://shop.example/own", "https://SHOP.example./own"} {
-		n := f.newSession()
-		n.WebhookURL, n.Secret = &address, webhook.NewSecret()
-		s := f.create(t, n)
+		s, _ := f.withAddress(t, address)
 		_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		want := webhook.Dispatch{ID: got.Deliveries[0].ID, Host: "shop.example"}
 		require.Equal(t, want, got.Deliveries[0])
@@ -102,13 +107,11 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 
 func TestBeginAttempt_ASecretThatTheSessionWasCreatedWithGoesOnSigning(t *testing.T) {
 	f := newFixture(t)
-	n, address := f.newSession(), "https://shop.example/own"
-	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
-	s := f.create(t, n)
+	s, secret := f.withAddress(t, "https://shop.example/own")
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
 	out := f.begin(t, s.Owner.Ref(got.Deliveries[0].ID), "run-a", 1)
-	require.Equal(t, [][]byte{webhook.SecretDigest(n.Secret)}, out.Digests)
+	require.Equal(t, [][]byte{webhook.SecretDigest(secret)}, out.Digests)
 }
 
 func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {

@@ -91,9 +91,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
 	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), gone.Ref))
-	n, address := f.newSession(), "https://shop.example/own"
-	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
-	f.create(t, n)
+	f.withAddress(t, "https://shop.example/own")
 	sessions, _ := f.query(t, `SELECT id FROM webhook_endpoint WHERE session_id IS NOT NULL`).(string)
 	require.NotEmpty(t, sessions)
 
@@ -177,9 +175,7 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
 	event, _ := f.publishTest(t, gone, webhook.PayoutSent)
 	require.NoError(t, f.Webhooks.DeleteEndpoint(t.Context(), gone.Ref))
-	n, address := f.newSession(), "https://shop.example/own"
-	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
-	s := f.create(t, n)
+	s, secret := f.withAddress(t, "https://shop.example/own")
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	paid, _ := f.query(t, `SELECT id FROM event WHERE session_id = $1`, s.ID).(string)
 	rotated := must.Get(f.Webhooks.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0))(t)
@@ -203,7 +199,7 @@ func TestWebhookKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	got = keys(a.MerchantID, a.Mode, paid)
 	require.Len(t, got, 2)
 	require.Equal(t, s.ID, got[1].SessionID)
-	require.Equal(t, webhook.SecretDigest(n.Secret), got[1].Current)
+	require.Equal(t, webhook.SecretDigest(secret), got[1].Current)
 
 	require.Empty(t, keys(a.MerchantID, checkout.ModeLive, paid))
 	require.Empty(t, keys(checkout.NewID(checkout.PrefixMerchant), a.Mode, paid), "nobody else's event opens a key")

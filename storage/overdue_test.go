@@ -64,22 +64,19 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.Equal(t, []string{pending.ID}, overdue(50*time.Second))
 
 	all := []string{pending.ID, paid.ID, settled.PayoutID, delivery.ID, later.ID, parked.ID, ended.ID, replay.ID, over.ID, "reconcile-2026", ""}
-	rows := must.Get(f.Installation.Unfinished(t.Context(), all))(t)
-	found := map[string]storage.Overdue{}
-	for _, o := range rows {
-		require.Equal(t, f.merchant.ID, o.MerchantID)
-		require.Equal(t, checkout.ModeTest, o.Mode)
-		found[o.ID] = o
+	found, refs := map[string]storage.Overdue{}, []checkout.Ref{}
+	for _, o := range must.Get(f.Installation.Unfinished(t.Context(), all))(t) {
+		found[o.ID], refs = o, append(refs, o.Ref)
 	}
-	require.Len(t, rows, 6)
-	for _, id := range []string{pending.ID, settled.PayoutID, delivery.ID, later.ID, parked.ID, replay.ID} {
-		require.Contains(t, found, id)
-	}
+	own := f.merchant.Owner(checkout.ModeTest)
+	require.ElementsMatch(t, []checkout.Ref{
+		pending.Ref, own.Ref(settled.PayoutID), delivery, later, parked, replay.Ref,
+	}, refs)
 	require.False(t, found[pending.ID].ExpiresAt.IsZero())
 	require.True(t, found[replay.ID].ExpiresAt.IsZero())
 	require.Equal(t, e.ID, found[replay.ID].EndpointID)
 	require.Equal(t, storage.Overdue{
-		Ref: f.merchant.Owner(checkout.ModeTest).Ref(parked.ID), EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
+		Ref: parked, EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
 	}, found[parked.ID])
 }
 

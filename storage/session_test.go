@@ -125,17 +125,15 @@ func TestRecordCharge_KeepsTheCardThatTheNetworkNeverSaw(t *testing.T) {
 func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	f := newFixture(t)
 	f.endpoint(t, "https://shop.example/default", webhook.EventTypes...)
-	n := f.newSession()
-	address := "https://shop.example/override"
-	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
-	s := f.create(t, n)
+	const address = "https://shop.example/override"
+	s, secret := f.withAddress(t, address)
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
 	payout := must.Get(f.Payouts.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, ""))(t)
 	require.Len(t, payout.Deliveries, 1)
 	out := must.Get(f.Webhooks.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1}))(t)
-	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
+	require.Equal(t, webhook.SecretDigest(secret), out.Digests[0])
 	require.Equal(t, address, out.URL)
 }
 
