@@ -62,11 +62,11 @@ func useCell(ctx context.Context, pool *pgxpool.Pool) error {
 
 // SetCell stores the cell of this installation. Once there is a merchant it cannot change, because the
 // merchant's ids and keys name the cell. Running processes use the new one after a restart.
-func (a *Keyless) SetCell(ctx context.Context, cell checkout.Cell) error {
+func (k *Keyless) SetCell(ctx context.Context, cell checkout.Cell) error {
 	if !cell.Valid() {
 		return fmt.Errorf("the cell %q must be two of the characters 0-9 and a-z without i, l, o and u", cell)
 	}
-	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, k.pool, func(tx pgx.Tx) error {
 		// A merchant that is created meanwhile would have the old cell in its id.
 		if _, err := tx.Exec(ctx, `LOCK merchant IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 			return err

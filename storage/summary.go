@@ -110,7 +110,8 @@ func (s *SessionReader) Summary(ctx context.Context, owner checkout.Owner, span 
 		marked     []FailingEndpoint
 		payouts    []countedPayouts
 	)
-	queueSince(&batch, &sessions, owner, checkout.PrefixSession, "s", got.Periods[0].From, fmt.Sprintf(sessionCounts, of.unit))
+	queueSince(&batch, &sessions, owner, checkout.PrefixSession, "s", got.Periods[0].From,
+		fmt.Sprintf(sessionCounts, of.unit))
 	queueSince(&batch, &deliveries, owner, checkout.PrefixDelivery, "d", yesterday, deliveryCounts)
 	pg.Queue(&batch, &marked, markedEndpoints, owner.MerchantID, owner.Mode)
 	queueSince(&batch, &payouts, owner, checkout.PrefixPayout, "p", yesterday, payoutCounts)
