@@ -18,9 +18,9 @@ import (
 type Runs interface {
 	// Open reports whether a workflow id has an open run.
 	Open(ctx context.Context, id string) (bool, error)
-	// Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it
+	// StartRun starts the run of a row and reports whether it did: an open run goes on. With again it
 	// also starts one when Temporal has a closed run of the id.
-	Restart(ctx context.Context, o contract.Orphan, again bool) (bool, error)
+	StartRun(ctx context.Context, run contract.RunRequest, again bool) (bool, error)
 	// Terminated returns the workflow ids of runs that were terminated less than within ago.
 	Terminated(ctx context.Context, within time.Duration) ([]string, error)
 	// ResumeDelivery wakes a parked delivery. It returns checkout.ErrNotFound when there is no run.
@@ -152,16 +152,15 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 
 // judgeEndpoints marks the webhook registrations that fail, and puts on hold those that failed for too long. An error
 // about one registration holds up no other.
-func (h *Housekeeping) judgeEndpoints(ctx context.Context) error {
-	due, err := h.Webhooks.FailingEndpoints(ctx, h.Failure, housekeepingPage)
-	if err != nil {
-		return err
-	}
+func (h *Housekeeping) judgeEndpoints(ctx context.Context) {
 	var failed failures
+	due, err := h.Webhooks.FailingEndpoints(ctx, h.Failure, housekeepingPage)
 	for _, ref := range due {
-		if err := failed.pass(ctx, ref.ID, h.Webhooks.JudgeEndpoint(ctx, ref, h.Failure)); err != nil {
-			return err
+		if err = failed.pass(ctx, ref.ID, h.Webhooks.JudgeEndpoint(ctx, ref, h.Failure)); err != nil {
+			break
 		}
 	}
-	return nil
+	if err != nil {
+		logger(ctx).ErrorContext(ctx, "failing webhooks left to the next Reconcile", "error", err)
+	}
 }

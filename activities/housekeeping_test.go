@@ -57,17 +57,17 @@ func (r *fakeRuns) Open(_ context.Context, id string) (bool, error) {
 	return r.open[id], r.about(id)
 }
 
-func (r *fakeRuns) Restart(_ context.Context, o contract.Orphan, again bool) (bool, error) {
+func (r *fakeRuns) StartRun(_ context.Context, run contract.RunRequest, again bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.starting != nil {
 		r.starting()
 	}
-	if err := r.about(o.ID); err != nil || r.open[o.ID] || r.closed[o.ID] && !again {
+	if err := r.about(run.ID); err != nil || r.open[run.ID] || r.closed[run.ID] && !again {
 		return false, err
 	}
-	r.open[o.ID] = true
-	r.restarted = append(r.restarted, o.ID)
+	r.open[run.ID] = true
+	r.restarted = append(r.restarted, run.ID)
 	return true, nil
 }
 

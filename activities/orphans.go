@@ -46,8 +46,8 @@ const (
 //     before its hour is over has a run again, too.
 //   - Overdue rows, all of them.
 //
-// Before that, payout addresses whose announced time has come take effect, so that the deliveries of their events are
-// found here once they are overdue. Registrations that fail are marked or put on hold.
+// Its first round begins with two other steps. Payout addresses whose announced time has come take effect, so that the
+// deliveries of their events are found here once they are overdue. Registrations that fail are marked or put on hold.
 //
 // It returns after restartRound. The next call goes on from the result, and a further try from the last heartbeat.
 func (h *Housekeeping) RestartOrphans(ctx context.Context, done Restarts) (Restarts, error) {
@@ -72,6 +72,9 @@ type restarter struct {
 
 func (r *restarter) round(ctx context.Context, until time.Time) error {
 	if !r.done.More {
+		countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
+		r.applyDueAddresses(ctx)
+		r.judgeEndpoints(ctx)
 		if err := r.begin(ctx); err != nil {
 			return err
 		}
@@ -92,16 +95,16 @@ func (r *restarter) round(ctx context.Context, until time.Time) error {
 	return nil
 }
 
+// applyDueAddresses lets payout addresses take effect whose announced time has come.
+func (h *Housekeeping) applyDueAddresses(ctx context.Context) {
+	if _, err := h.Merchants.ApplyDueAddresses(ctx, housekeepingPage); err != nil {
+		logger(ctx).ErrorContext(ctx, "payout addresses left to the next Reconcile", "error", err)
+	}
+}
+
 // begin restarts the terminated runs in Temporal's list, and takes the sample of the pending sessions. When
 // the list fails, these runs start once they are overdue.
 func (r *restarter) begin(ctx context.Context) error {
-	countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
-	if _, err := r.Merchants.ApplyDueAddresses(ctx, housekeepingPage); err != nil {
-		logger(ctx).ErrorContext(ctx, "payout addresses left to the next Reconcile", "error", err)
-	}
-	if err := r.judgeEndpoints(ctx); err != nil {
-		logger(ctx).ErrorContext(ctx, "failing webhooks left to the next Reconcile", "error", err)
-	}
 	ids, err := r.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {
 		logger(ctx).ErrorContext(ctx, "terminated runs not listed: they start again when they are overdue", "error", err)
@@ -213,7 +216,7 @@ func (r *restarter) restart(ctx context.Context, rows []storage.Overdue) error {
 // start starts the runs of the rows and returns the rows that Temporal refused.
 func (r *restarter) start(ctx context.Context, rows []storage.Overdue, again bool) ([]storage.Overdue, error) {
 	return r.each(ctx, rows, func(ctx context.Context, row storage.Overdue) (bool, error) {
-		started, err := r.Runs.Restart(ctx, contract.Orphan(row), again)
+		started, err := r.Runs.StartRun(ctx, contract.RunRequest(row), again)
 		if started {
 			r.countRestarted(ctx, row.ID)
 		}

@@ -34,8 +34,8 @@ type ModeInput struct {
 	Mode checkout.Mode `json:"mode"`
 }
 
-// Orphan is a row that should have a run and has none.
-type Orphan struct {
+// RunRequest has what starts the run of a row.
+type RunRequest struct {
 	checkout.Ref // of a session, payout, delivery, bulk replay, picture or event; its id is the workflow id
 
 	ExpiresAt  time.Time         // of a session

@@ -35,7 +35,7 @@ type Client struct {
 	Temporal client.Client
 	// Pending returns what starts the run of a session that is pending, nil for any other session. Without it a message to
 	// a session that has lost its run gets checkout.ErrNotFound, and Reconcile starts the run when it is overdue.
-	Pending func(ctx context.Context, sessionID string) (*contract.Orphan, error)
+	Pending func(ctx context.Context, sessionID string) (*contract.RunRequest, error)
 
 	underWay singleflight.Group // updates under way, by workflow id, name and update id
 }

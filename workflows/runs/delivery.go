@@ -11,7 +11,7 @@ import (
 // ReplayDelivery starts a new run of a delivery that has ended. It returns
 // webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
 func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
-	started, err := c.Restart(ctx, deliveryWithoutRun(d.Owner, d.EventType, d.Dispatch()), true)
+	started, err := c.StartRun(ctx, runOfDelivery(d.Owner, d.EventType, d.Dispatch()), true)
 	if err == nil && !started {
 		return webhook.ErrDeliveryInProgress
 	}
@@ -20,12 +20,12 @@ func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
 
 // StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
-	_, err := c.Restart(ctx, deliveryWithoutRun(e.Owner, e.Type, ref), false)
+	_, err := c.StartRun(ctx, runOfDelivery(e.Owner, e.Type, ref), false)
 	return err
 }
 
-func deliveryWithoutRun(owner checkout.Owner, typ webhook.EventType, to webhook.Dispatch) contract.Orphan {
-	return contract.Orphan{Ref: owner.Ref(to.ID), EventType: typ, EndpointID: to.EndpointID, Host: to.Host}
+func runOfDelivery(owner checkout.Owner, typ webhook.EventType, to webhook.Dispatch) contract.RunRequest {
+	return contract.RunRequest{Ref: owner.Ref(to.ID), EventType: typ, EndpointID: to.EndpointID, Host: to.Host}
 }
 
 // RetryNow makes the next attempt of a waiting delivery at once. It returns checkout.ErrNotFound

@@ -19,7 +19,7 @@ func (c *Client) StartPayout(ctx context.Context, ref checkout.Ref) error {
 	defer cancel()
 	until := time.Now().Add(closing)
 	for {
-		started, err := c.Restart(ctx, contract.Orphan{Ref: ref}, true)
+		started, err := c.StartRun(ctx, contract.RunRequest{Ref: ref}, true)
 		if err != nil || started || time.Now().After(until) {
 			return err
 		}

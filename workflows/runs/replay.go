@@ -9,7 +9,7 @@ import (
 
 // StartReplay starts a bulk replay. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) StartReplay(ctx context.Context, r webhook.Replay) error {
-	_, err := c.Restart(ctx, contract.Orphan{Ref: r.Ref, EndpointID: r.EndpointID}, false)
+	_, err := c.StartRun(ctx, contract.RunRequest{Ref: r.Ref, EndpointID: r.EndpointID}, false)
 	return err
 }
 

@@ -41,7 +41,7 @@ func askSession[T any](ctx context.Context, c *Client, sessionID, name, updateID
 	if findErr != nil || lost == nil {
 		return got, err
 	}
-	if _, err := c.Restart(ctx, *lost, true); err != nil {
+	if _, err := c.StartRun(ctx, *lost, true); err != nil {
 		return got, err
 	}
 	return update[T](ctx, c, sessionID, name, updateID, args...)

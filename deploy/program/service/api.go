@@ -226,13 +226,13 @@ func protocols() *http.Protocols {
 }
 
 // pendingSession returns a look-up for runs.Client.
-func pendingSession(store *storage.Store) func(context.Context, string) (*contract.Orphan, error) {
-	return func(ctx context.Context, id string) (*contract.Orphan, error) {
+func pendingSession(store *storage.Store) func(context.Context, string) (*contract.RunRequest, error) {
+	return func(ctx context.Context, id string) (*contract.RunRequest, error) {
 		rows, err := store.Installation.Unfinished(ctx, []string{id})
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
-		lost := contract.Orphan(rows[0])
+		lost := contract.RunRequest(rows[0])
 		return &lost, nil
 	}
 }

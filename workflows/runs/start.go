@@ -15,49 +15,49 @@ import (
 
 // Start starts the first run of a merchant update or a picture. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) Start(ctx context.Context, ref checkout.Ref) error {
-	_, err := c.Restart(ctx, contract.Orphan{Ref: ref}, false)
+	_, err := c.StartRun(ctx, contract.RunRequest{Ref: ref}, false)
 	return err
 }
 
-// Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it also starts one when
-// Temporal has a closed run of the id. A row that was just stored is an orphan, too. It returns ErrOutcomeUnknown.
-func (c *Client) Restart(ctx context.Context, o contract.Orphan, again bool) (bool, error) {
+// StartRun starts the run of a row and reports whether it did: an open run goes on. With again it also starts one when
+// Temporal has a closed run of the id. It returns ErrOutcomeUnknown.
+func (c *Client) StartRun(ctx context.Context, run contract.RunRequest, again bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	options := client.StartWorkflowOptions{
-		ID:                                       o.ID,
+		ID:                                       run.ID,
 		TaskQueue:                                contract.TaskQueueCheckout,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Priority:                                 temporal.Priority{FairnessKey: o.MerchantID},
+		Priority:                                 temporal.Priority{FairnessKey: run.MerchantID},
 	}
 	if again {
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
-	err := c.restart(ctx, o, options)
+	err := c.execute(ctx, run, options)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return false, nil
 	}
 	return err == nil, answer("start a run", err)
 }
 
-func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.StartWorkflowOptions) error {
+func (c *Client) execute(ctx context.Context, run contract.RunRequest, options client.StartWorkflowOptions) error {
 	var (
 		typ        string
-		in         any = o.Ref
+		in         any = run.Ref
 		attributes []temporal.SearchAttributeUpdate
 	)
-	switch prefix, _, _ := strings.Cut(o.ID, "_"); prefix {
+	switch prefix, _, _ := strings.Cut(run.ID, "_"); prefix {
 	case checkout.PrefixSession:
-		typ, options.StaticSummary = contract.TypeCheckoutSession, string(o.Mode)+" session"
+		typ, options.StaticSummary = contract.TypeCheckoutSession, string(run.Mode)+" session"
 		in = contract.CheckoutSessionInput{
-			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: o.PaymentID,
+			Ref: run.Ref, ExpiresAt: run.ExpiresAt, ActionTimeout: contract.ActionTimeout, PaymentID: run.PaymentID,
 		}
 		attributes = append(attributes, contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
 	case checkout.PrefixPayout:
 		typ, options.StaticSummary = contract.TypePayout, "payout"
 	case checkout.PrefixReplay:
-		typ, options.StaticSummary = contract.TypeWebhookReplay, "bulk replay of "+o.EndpointID
+		typ, options.StaticSummary = contract.TypeWebhookReplay, "bulk replay of "+run.EndpointID
 		options.TaskQueue = contract.TaskQueueWebhooks
 	case checkout.PrefixPicture:
 		typ, options.StaticSummary = contract.TypePictureFetch, "picture"
@@ -66,14 +66,14 @@ func (c *Client) restart(ctx context.Context, o contract.Orphan, options client.
 		typ, options.StaticSummary = contract.TypeMerchantUpdate, "settings of a merchant changed"
 		attributes = append(attributes, contract.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated)))
 	default:
-		ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
-		delivery := contract.NewWebhookDeliveryInput(o.Owner, o.EventType, ref)
+		ref := webhook.Dispatch{ID: run.ID, EndpointID: run.EndpointID, Host: run.Host}
+		delivery := contract.NewWebhookDeliveryInput(run.Owner, run.EventType, ref)
 		typ, options.StaticSummary, in = contract.TypeWebhookDelivery, delivery.Summary(), delivery
 		options.StaticDetails = delivery.Details()
 		options.TaskQueue = contract.TaskQueueWebhooks
 		attributes = append(attributes, delivery.SearchAttribute())
 	}
-	options.TypedSearchAttributes = contract.SearchAttributesOf(o.Owner, attributes...)
+	options.TypedSearchAttributes = contract.SearchAttributesOf(run.Owner, attributes...)
 	_, err := c.Temporal.ExecuteWorkflow(ctx, options, typ, in)
 	return err
 }
