@@ -1,5 +1,7 @@
 package checkout
 
+import "slices"
+
 // Phase is where a session stands in the eyes of its workflow.
 type Phase string
 
@@ -64,31 +66,23 @@ const (
 	RefusedNotPossible     Answer = "PaymentNotPossible" // no rate, or no payout of this amount
 )
 
-// The answers by short names of one length, so that the table below is one to the eye.
-const (
-	take = Accepted
-	busy = RefusedPaymentInFlight
-	none = RefusedPaymentNotFound
-	over = RefusedNotPending
-)
-
-// phaseAnswers is the table of phases and messages. Its complete is about a payment that the
-// session's run does not know.
-var phaseAnswers = map[Phase]map[Message]Answer{
-	PhaseOpen:     {MessagePay: take, MessageComplete: none, MessageExpire: take, MessageAdvance: take},
-	PhasePaying:   {MessagePay: busy, MessageComplete: none, MessageExpire: busy, MessageAdvance: take},
-	PhaseDue:      {MessagePay: busy, MessageComplete: none, MessageExpire: busy, MessageAdvance: busy},
-	PhaseExpiring: {MessagePay: over, MessageComplete: over, MessageExpire: take, MessageAdvance: take},
-	PhaseExpired:  {MessagePay: over, MessageComplete: over, MessageExpire: take, MessageAdvance: take},
-	PhaseEnded:    {MessagePay: over, MessageComplete: over, MessageExpire: over, MessageAdvance: over},
-	PhaseOrphaned: {MessagePay: over, MessageComplete: over, MessageExpire: over, MessageAdvance: over},
+// phaseAnswers are the answers of each phase in the order of Messages: to pay, complete, expire and advance. That to
+// complete is about a payment that the session's run does not know.
+var phaseAnswers = map[Phase][]Answer{
+	PhaseOpen:     {Accepted, RefusedPaymentNotFound, Accepted, Accepted},
+	PhasePaying:   {RefusedPaymentInFlight, RefusedPaymentNotFound, RefusedPaymentInFlight, Accepted},
+	PhaseDue:      {RefusedPaymentInFlight, RefusedPaymentNotFound, RefusedPaymentInFlight, RefusedPaymentInFlight},
+	PhaseExpiring: {RefusedNotPending, RefusedNotPending, Accepted, Accepted},
+	PhaseExpired:  {RefusedNotPending, RefusedNotPending, Accepted, Accepted},
+	PhaseEnded:    {RefusedNotPending, RefusedNotPending, RefusedNotPending, RefusedNotPending},
+	PhaseOrphaned: {RefusedNotPending, RefusedNotPending, RefusedNotPending, RefusedNotPending},
 }
 
 // completeAnswers are the answers to complete that are the same in every phase.
 var completeAnswers = map[About]Answer{
-	AboutInFlight:    take, // the card network is asked
-	AboutAskedEnough: busy, // the payment's deadline decides it
-	AboutDecided:     take, // the decision is the answer
+	AboutInFlight:    Accepted,               // the card network is asked
+	AboutAskedEnough: RefusedPaymentInFlight, // the payment's deadline decides it
+	AboutDecided:     Accepted,               // the decision is the answer
 }
 
 // Answer returns how a session in phase p answers m. A message that has taken effect is accepted again and changes
@@ -100,5 +94,5 @@ func (p Phase) Answer(m Message, about About) Answer {
 	case m == MessageComplete && about != AboutUnknown:
 		return completeAnswers[about]
 	}
-	return phaseAnswers[p][m]
+	return phaseAnswers[p][slices.Index(Messages, m)]
 }

@@ -57,7 +57,7 @@ func (c *Client) EnsureNamespace(ctx context.Context, namespace string) error {
 		try  func(context.Context) error
 	}{
 		{"wait for Temporal", n.healthy},
-		{"create the namespace", n.register},
+		{"create the namespace", n.createNamespace},
 		{"add the search attributes", n.addAttributes},
 		{"wait for the search attributes", n.attributesUsable},
 	} {
@@ -101,9 +101,9 @@ func (s setup) healthy(ctx context.Context) error {
 	return err
 }
 
-// register creates the namespace, or raises the retention of the one that is there. It looks first:
+// createNamespace creates the namespace, or raises the retention of the one that is there. It looks first:
 // a hosted Temporal refuses the creation of a namespace that exists, too.
-func (s setup) register(ctx context.Context) error {
+func (s setup) createNamespace(ctx context.Context) error {
 	there, err := s.Temporal.WorkflowService().DescribeNamespace(
 		ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.namespace},
 	)

@@ -20,9 +20,10 @@ var RetrySchedule = Schedule(retryDelays[:])
 // MaxAttempts counts the first attempt and one for each delay of the schedule.
 const MaxAttempts = len(retryDelays) + 1
 
-// AttemptTimeout is how long an attempt may take before Temporal assumes that its worker died. It
-// is ResponseTimeout plus time for this service.
-const AttemptTimeout = 15 * time.Second
+// AttemptTimeout is how long an attempt may take before Temporal assumes that its worker died. Beside the receiver's
+// time it has 5 s of ours: 2 to wait in the line of a busy endpoint, 1 to read the answer's body, and 2 for the notes
+// of the attempt in PostgreSQL, before and after it.
+const AttemptTimeout = ResponseTimeout + 5*time.Second
 
 // FallbackDelay returns how long Temporal waits after attempt n when a worker died during it. The first attempt is 1.
 // The schedule comes with a failed attempt's error, so without an error Temporal uses the retry policy's own back-off:
