@@ -80,7 +80,7 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralle
 		require.Error(t, must.Err(d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))))
 	}
 	hold := func(why checkout.PayoutHold) {
-		d.Test.Chains[testChain] = activities.Chain{Payouts: answering{held: why}}
+		d.Test.Chains[testChain] = activities.PayoutRoute{Payouts: answering{held: why}}
 		d.must(d.BroadcastPayout, payout)
 	}
 	round := func(says ...string) {

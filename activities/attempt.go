@@ -140,7 +140,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (cont
 	case out.Step == webhook.StepBusy: // other workers have its places
 		d.lanes.bound(visit, boundsOf(out))
 		shown.pause = out.Wait
-		return d.busy(ctx, in, turnOf(visit, out.Wait), notSent), nil
+		return d.busy(ctx, in, turnAfter(visit, out.Wait), notSent), nil
 	case out.Step != webhook.StepBegin:
 		return d.notBegun(ctx, in, out, notSent)
 	}
@@ -191,7 +191,7 @@ func (d *Deliveries) freePlace(
 
 // busy returns the result of an attempt that waits for its turn at its endpoint.
 func (d *Deliveries) busy(
-	ctx context.Context, in SendAttemptInput, t turn, notSent contract.SendAttemptResult,
+	ctx context.Context, in SendAttemptInput, t admission, notSent contract.SendAttemptResult,
 ) contract.SendAttemptResult {
 	notSent.Reason, notSent.Wait, notSent.Due, notSent.Ahead = contract.ReasonBusy, t.wait, t.due, t.ahead
 	if err := d.Webhooks.DeferAttempt(ctx, in.Ref, t.wait, t.ahead); err != nil {

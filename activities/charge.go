@@ -43,7 +43,7 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 		return a.goOn(ctx, in, p, checkout.PaymentOutcome.Chargeable)
 	}
 
-	rate, err := p.chain.Rates.Quote(ctx, p.Currency, p.PayoutCurrency)
+	rate, err := p.route.Rates.Quote(ctx, p.Currency, p.PayoutCurrency)
 	if err == nil {
 		err = p.checkBounds(ctx)
 	}
@@ -74,10 +74,10 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 // checkBounds returns checkout.ErrPaymentNotPossible when the payment could not be paid out. The bounds
 // may have changed since the session was created.
 func (p payment) checkBounds(ctx context.Context) error {
-	if p.chain.Bounds == nil {
+	if p.route.Bounds == nil {
 		return nil
 	}
-	bounds, known := p.chain.Bounds(p.Currency, p.PayoutCurrency)
+	bounds, known := p.route.Bounds(p.Currency, p.PayoutCurrency)
 	net := p.Amount - p.Fee.Of(p.Amount)
 	if known && bounds.Hold(net) {
 		return nil
@@ -109,7 +109,7 @@ func (a *Payments) goOn(
 	case !confirmable(result.Outcome):
 		return a.record(ctx, in, p, result)
 	}
-	rate, err := p.chain.Rates.Quote(ctx, p.Currency, p.PayoutCurrency)
+	rate, err := p.route.Rates.Quote(ctx, p.Currency, p.PayoutCurrency)
 	if err != nil {
 		return PaymentAnswer{}, asUnavailable(ctx, err)
 	}

@@ -188,7 +188,7 @@ func (l *lane) closeFor(pause time.Duration, now time.Time) {
 }
 
 // giveTurn returns the next turn: after the line and the turns that were given.
-func (l *lane) giveTurn(due, now time.Time) turn {
+func (l *lane) giveTurn(due, now time.Time) admission {
 	each := l.eachTurn()
 	for _, earliest := range []time.Time{now, l.opens} {
 		if l.lastTurn.Before(earliest) {
@@ -200,7 +200,7 @@ func (l *lane) giveTurn(due, now time.Time) turn {
 	if latest := now.Add(longestWait); l.lastTurn.After(latest) { // no attempt waits longer
 		l.lastTurn = latest
 	}
-	return turn{due: due, ahead: ahead, wait: max(l.lastTurn.Sub(now), shortestTimer)}
+	return admission{due: due, ahead: ahead, wait: max(l.lastTurn.Sub(now), shortestTimer)}
 }
 
 // idle reports whether nothing happens in the lane and no turn is left.

@@ -39,28 +39,27 @@ type visit struct {
 	due            time.Time // when it became due; zero on the first visit
 }
 
-// turn tells an attempt without a place when to come back.
-type turn struct {
-	wait  time.Duration // 0: the attempt has a place
+// admission is the answer to a visit: a place, or a turn.
+type admission struct {
+	wait  time.Duration // until its turn; 0: the attempt has a place
 	due   time.Time     // for the next visit
 	ahead int           // about how many attempts come before it
 }
 
-// turnOf returns the turn of a visit that has a place in this worker and not among all of them.
-func turnOf(v visit, wait time.Duration) turn {
+// turnAfter returns the turn of a visit that has a place in this worker and not among all of them.
+func turnAfter(v visit, wait time.Duration) admission {
 	if v.due.IsZero() {
 		v.due = time.Now()
 	}
-	return turn{wait: max(wait, shortestTimer), due: v.due}
+	return admission{wait: max(wait, shortestTimer), due: v.due}
 }
 
 func newLanes(first, most, slots int) *lanes {
 	return &lanes{first: first, most: most, slots: slots, byName: map[string]*lane{}, taken: map[string]int{}}
 }
 
-// enter waits a moment for a place. When the turn's wait is 0, the attempt has one, and the caller
-// must then call leave.
-func (ls *lanes) enter(ctx context.Context, v visit) turn {
+// enter waits a moment for a place. The caller must call leave when the attempt got one.
+func (ls *lanes) enter(ctx context.Context, v visit) admission {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := time.Now()
@@ -81,7 +80,7 @@ func (ls *lanes) enter(ctx context.Context, v visit) turn {
 	w.wait(ctx)
 	ls.mu.Lock()
 	if !l.quit(w) {
-		return turn{}
+		return admission{}
 	}
 	ls.take(v.merchant, -1)
 	return l.giveTurn(v.due, time.Now())

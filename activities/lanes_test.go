@@ -243,8 +243,8 @@ func TestLanes_ABacklogYieldsWhileNewDeliveriesAreLate(t *testing.T) {
 }
 
 // enterAll lets n attempts ask for places at once, and returns their turns.
-func enterAll(ls *lanes, v visit, n int) []turn {
-	turns := make([]turn, n)
+func enterAll(ls *lanes, v visit, n int) []admission {
+	turns := make([]admission, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { turns[i] = ls.enter(context.Background(), v) })
@@ -253,7 +253,7 @@ func enterAll(ls *lanes, v visit, n int) []turn {
 	return turns
 }
 
-func placesOf(turns []turn) (n int) {
+func placesOf(turns []admission) (n int) {
 	for _, t := range turns {
 		if t.wait == 0 {
 			n++
@@ -377,7 +377,7 @@ func TestLanes_OneMerchantLeavesSlotsToOthers(t *testing.T) {
 		ls := newLanes(firstLimit, 100, 100)
 		fill := func(merchant string) (n int) {
 			for i := range 1000 {
-				n += placesOf([]turn{ls.enter(t.Context(), visit{lane: fmt.Sprint(merchant, i), merchant: merchant})})
+				n += placesOf([]admission{ls.enter(t.Context(), visit{lane: fmt.Sprint(merchant, i), merchant: merchant})})
 			}
 			return n
 		}
@@ -398,7 +398,7 @@ func TestLanes_ABacklogOfAnEndpointThatHangsComesBackWithinHalfAnHour(t *testing
 		time.Sleep(10 * time.Second)
 		ls.leave(a, outcome{effect: showsHang, began: began})
 		require.Zero(t, ls.enter(t.Context(), a))
-		var last turn
+		var last admission
 		for range 50_000 {
 			last = ls.enter(t.Context(), a)
 		}

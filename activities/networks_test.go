@@ -61,8 +61,8 @@ func (d *desk) onNetworks() {
 
 func (d *desk) cards(name string) checkout.CardNetwork { return noting{d: d, name: name} }
 
-func (d *desk) chain(name string) activities.Chain {
-	return activities.Chain{Rates: noting{d: d, name: name}, Payouts: noting{d: d, name: name}}
+func (d *desk) chain(name string) activities.PayoutRoute {
+	return activities.PayoutRoute{Rates: noting{d: d, name: name}, Payouts: noting{d: d, name: name}}
 }
 
 // noting is a card network, a source of rates and a sender of payouts that notes the questions.
@@ -205,7 +205,7 @@ func TestPayments_APayoutWaitsForItsBatch(t *testing.T) {
 	paid := d.payment(checkout.AcquirerStripe, testChain)
 	d.must(d.ChargeCard, paid)
 	d.must(d.ConfirmPayment, paid)
-	d.Test.Chains[testChain] = activities.Chain{Payouts: answering{transfer: treasury.ErrAwaitsBatch}}
+	d.Test.Chains[testChain] = activities.PayoutRoute{Payouts: answering{transfer: treasury.ErrAwaitsBatch}}
 	failure, ok := errors.AsType[*temporal.ApplicationError](must.Err(d.do(nil, d.BroadcastPayout, d.payout(paid))))
 	require.True(t, ok)
 	require.Equal(t, "the payout waits for its batch", failure.Message())
@@ -258,7 +258,7 @@ func (noRates) Quote(context.Context, money.Currency, money.PayoutCurrency) (che
 func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
-	d.Test.Chains[testChain] = activities.Chain{Rates: noRates{}}
+	d.Test.Chains[testChain] = activities.PayoutRoute{Rates: noRates{}}
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	asked, err := d.do(nil, d.ChargeCard, in)
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)

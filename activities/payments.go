@@ -22,19 +22,19 @@ import (
 // chain that it began with, so test mode keeps the sandbox beside other networks.
 type Networks struct {
 	Cards  map[checkout.Acquirer]checkout.CardNetwork
-	Chains map[string]Chain // by checkout.ChainSandbox or the CAIP-2 name
+	Chains map[string]PayoutRoute // by checkout.ChainSandbox or the CAIP-2 name
 }
 
 // SandboxNetworks returns the networks of a mode that has the sandbox only.
-func SandboxNetworks(cards checkout.CardNetwork, chain Chain) Networks {
+func SandboxNetworks(cards checkout.CardNetwork, route PayoutRoute) Networks {
 	return Networks{
 		Cards:  map[checkout.Acquirer]checkout.CardNetwork{checkout.AcquirerSandbox: cards},
-		Chains: map[string]Chain{checkout.ChainSandbox: chain},
+		Chains: map[string]PayoutRoute{checkout.ChainSandbox: route},
 	}
 }
 
-// Chain prices and sends the payouts of one chain.
-type Chain struct {
+// PayoutRoute prices and sends the payouts of one chain.
+type PayoutRoute struct {
 	Rates   checkout.RateSource
 	Payouts PayoutSender
 	Bounds  checkout.FindBounds // nil: everything is paid out
@@ -42,7 +42,7 @@ type Chain struct {
 
 // PayoutSender sends payouts. A repeat never sends a payout twice. An error means that the outcome is
 // unknown and that the caller must repeat the call. Treasury in activities/treasury sends on real chains, through
-// payoutSender in worker/payout_sender.go, and Payouts in activities/sandbox pretends to.
+// modeTreasury in worker/mode_treasury.go, and Payouts in activities/sandbox pretends to.
 type PayoutSender interface {
 	// Transfer sends a pending payout, or returns why not. The payout is as it was read before.
 	Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error)
@@ -70,11 +70,10 @@ func (a *Payments) networks(mode checkout.Mode) Networks {
 	return a.Test
 }
 
-// chain returns the chain of that name.
-func (a *Payments) chain(mode checkout.Mode, name string) (Chain, error) {
-	found, ok := a.networks(mode).Chains[name]
+func (a *Payments) route(mode checkout.Mode, chain string) (PayoutRoute, error) {
+	found, ok := a.networks(mode).Chains[chain]
 	if !ok {
-		return Chain{}, ErrNoNetwork
+		return PayoutRoute{}, ErrNoNetwork
 	}
 	return found, nil
 }
@@ -84,7 +83,7 @@ type payment struct {
 	storage.Charge
 
 	cards checkout.CardNetwork
-	chain Chain
+	route PayoutRoute
 }
 
 // payment reads a payment. It returns checkout.ErrNotFound and ErrNoNetwork.
@@ -101,8 +100,8 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 	if !ok {
 		return payment{}, ErrNoNetwork
 	}
-	chain, err := a.chain(mode, c.ChainRef)
-	return payment{Charge: c, cards: cards, chain: chain}, err
+	route, err := a.route(mode, c.ChainRef)
+	return payment{Charge: c, cards: cards, route: route}, err
 }
 
 // FollowUp lists the runs that the workflow must start after a decision.

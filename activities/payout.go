@@ -22,12 +22,12 @@ func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (treasu
 }
 
 func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
-	chain, err := a.chain(p.Mode, p.Chain)
+	route, err := a.route(p.Mode, p.Chain)
 	if err != nil {
 		return treasury.TransferOutcome{}, asFinal(ctx, err, "")
 	}
-	// On a real chain: treasury.Treasury.Transfer, through payoutSender in worker/payout_sender.go.
-	got, err := chain.Payouts.Transfer(ctx, p)
+	// On a real chain: treasury.Treasury.Transfer, through modeTreasury in worker/mode_treasury.go.
+	got, err := route.Payouts.Transfer(ctx, p)
 	if why, ok := held[got.Held]; ok {
 		raiseAlarm(ctx, p.Mode, why.alarm, why.says+p.ID)
 	}

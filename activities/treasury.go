@@ -35,7 +35,7 @@ type TreasuryResult struct {
 type FailedPayout = storage.PayoutFollowUp
 
 // SyncTreasury is one round of following the signed transfers of a mode and signing the next batch. Follow leads to
-// treasury.Treasury.Sync, through payoutSender in worker/payout_sender.go.
+// treasury.Treasury.Sync, through modeTreasury in worker/mode_treasury.go.
 func (t *Treasury) SyncTreasury(ctx context.Context, in contract.ModeInput) (TreasuryResult, error) {
 	follow, ok := t.Follow[in.Mode]
 	if !ok {

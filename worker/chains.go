@@ -23,9 +23,9 @@ type pricedChain interface {
 	TransferFee(ctx context.Context, currency money.PayoutCurrency) (money.Crypto, error)
 }
 
-// A Chain is a chain whose node may not be ready yet. The API process reads prices through it and must not wait for a
-// node: nothing else there needs one.
-type Chain struct {
+// A LazyChain is a chain whose node may not be ready yet. The API process reads prices through it and must not wait
+// for a node: nothing else there needs one.
+type LazyChain struct {
 	ID    string // CAIP-2
 	name  string // for people
 	ready atomic.Pointer[pricedChain]
@@ -34,19 +34,19 @@ type Chain struct {
 }
 
 // Chains are the chains of a mode by their network.
-type Chains map[string]*Chain
+type Chains map[string]*LazyChain
 
 // errNoNodeYet: the chain is configured, and its node was not ready since the process started.
 var errNoNodeYet = errors.New("no node is ready yet")
 
-func ethereumChain(o ethereum.Options) *Chain {
+func ethereumChain(o ethereum.Options) *LazyChain {
 	dial := func(ctx context.Context) (pricedChain, error) { return ethereum.Open(ctx, o) }
-	return &Chain{ID: ethereum.ChainName(o.ChainID), name: "Ethereum", dial: dial}
+	return &LazyChain{ID: ethereum.ChainName(o.ChainID), name: "Ethereum", dial: dial}
 }
 
-func bitcoinChain(o bitcoin.Options) *Chain {
+func bitcoinChain(o bitcoin.Options) *LazyChain {
 	dial := func(ctx context.Context) (pricedChain, error) { return bitcoin.Open(ctx, o) }
-	return &Chain{ID: bitcoin.ChainName(o.Network), name: "Bitcoin", dial: dial}
+	return &LazyChain{ID: bitcoin.ChainName(o.Network), name: "Bitcoin", dial: dial}
 }
 
 // Ready returns the chains whose nodes are ready.
@@ -83,10 +83,10 @@ func (all Chains) OpenSoon(ctx context.Context, mode checkout.Mode) {
 	}
 }
 
-func (c *Chain) notReady() error { return fmt.Errorf("%s: %w", c.name, errNoNodeYet) }
+func (c *LazyChain) notReady() error { return fmt.Errorf("%s: %w", c.name, errNoNodeYet) }
 
 // Open opens the chain. It returns jsonrpc.ErrNotReady when a repeat may succeed.
-func (c *Chain) Open(ctx context.Context) error {
+func (c *LazyChain) Open(ctx context.Context) error {
 	chain, err := c.dial(ctx)
 	if err == nil {
 		c.ready.Store(&chain)
@@ -95,7 +95,7 @@ func (c *Chain) Open(ctx context.Context) error {
 }
 
 // openOrLater opens the chain, later when its node is not ready. An error is a wrong setting.
-func (c *Chain) openOrLater(ctx context.Context, mode checkout.Mode) error {
+func (c *LazyChain) openOrLater(ctx context.Context, mode checkout.Mode) error {
 	err := c.Open(ctx)
 	if errors.Is(err, jsonrpc.ErrNotReady) {
 		go c.openLater(ctx, mode)
@@ -105,7 +105,7 @@ func (c *Chain) openOrLater(ctx context.Context, mode checkout.Mode) error {
 }
 
 // Await opens the chain as soon as its node is ready.
-func (c *Chain) Await(ctx context.Context) error {
+func (c *LazyChain) Await(ctx context.Context) error {
 	for {
 		err := c.Open(ctx)
 		if !errors.Is(err, jsonrpc.ErrNotReady) {
@@ -121,14 +121,14 @@ func (c *Chain) Await(ctx context.Context) error {
 }
 
 // openLater opens the chain while the process does other work.
-func (c *Chain) openLater(ctx context.Context, mode checkout.Mode) {
+func (c *LazyChain) openLater(ctx context.Context, mode checkout.Mode) {
 	if err := c.Await(ctx); err != nil && ctx.Err() == nil {
 		slog.ErrorContext(ctx, c.name+" is not used", "mode", mode, "error", err)
 	}
 }
 
 // CallContract implements rate.Caller.
-func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
+func (c *LazyChain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
 	chain := c.ready.Load()
 	if chain == nil {
 		return nil, c.notReady()
@@ -141,7 +141,7 @@ func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byt
 }
 
 // TransferFee estimates what a transfer of a currency costs, in the network's own one.
-func (c *Chain) TransferFee(ctx context.Context, currency money.PayoutCurrency) (money.Crypto, error) {
+func (c *LazyChain) TransferFee(ctx context.Context, currency money.PayoutCurrency) (money.Crypto, error) {
 	chain := c.ready.Load()
 	if chain == nil {
 		return money.Crypto{}, c.notReady()

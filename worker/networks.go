@@ -62,11 +62,11 @@ func (s *PayoutSettings) NewRates(chains Chains) (*rate.Rates, error) {
 
 // modeNetworks are the open networks of a mode. The sandbox takes the place of nil parts.
 type modeNetworks struct {
-	mode   checkout.Mode
-	cards  *stripe.Network
-	sender *payoutSender
-	rates  *rate.Rates
-	bounds *PayoutBounds // known before a card is charged
+	mode     checkout.Mode
+	cards    *stripe.Network
+	treasury *modeTreasury
+	rates    *rate.Rates
+	bounds   *PayoutBounds // known before a card is charged
 }
 
 // openNetworks opens the networks of a mode. It returns an error for a wrong setting. Only the payouts of a chain wait
@@ -87,11 +87,11 @@ func openNetworks(ctx context.Context, n Networks, store *storage.Store) (opened
 		return opened, err
 	}
 	opened.bounds = NewPayoutBounds(s.Limits, opened.rates, chains)
-	opened.sender = &payoutSender{chains: chains, treasury: treasurer.Treasury{
+	opened.treasury = &modeTreasury{chains: chains, treasury: treasurer.Treasury{
 		Payouts: store.Payouts, Store: store.Treasury, Mode: n.Mode, Rates: opened.rates, Limits: s.Limits,
 		Patience: s.Patience, Delay: s.Delay, Sanctioned: s.Sanctioned,
 	}}
-	opened.sender.synced.Store(time.Now().Unix())
+	opened.treasury.synced.Store(time.Now().Unix())
 	for _, chain := range chains {
 		if err := chain.openOrLater(ctx, n.Mode); err != nil {
 			return opened, err
@@ -102,15 +102,17 @@ func openNetworks(ctx context.Context, n Networks, store *storage.Store) (opened
 
 // networks returns the networks for the activities, beside those of the sandbox.
 func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
-	all := activities.Networks{Cards: map[checkout.Acquirer]checkout.CardNetwork{}, Chains: map[string]activities.Chain{}}
+	all := activities.Networks{
+		Cards: map[checkout.Acquirer]checkout.CardNetwork{}, Chains: map[string]activities.PayoutRoute{},
+	}
 	maps.Copy(all.Cards, beside.Cards)
 	maps.Copy(all.Chains, beside.Chains)
 	if n.cards != nil {
 		all.Cards[checkout.AcquirerStripe] = n.cards
 	}
-	if n.sender != nil {
-		for _, chain := range n.sender.chains {
-			all.Chains[chain.ID] = activities.Chain{Rates: n.rates, Payouts: n.sender, Bounds: n.bounds.Find}
+	if n.treasury != nil {
+		for _, chain := range n.treasury.chains {
+			all.Chains[chain.ID] = activities.PayoutRoute{Rates: n.rates, Payouts: n.treasury, Bounds: n.bounds.Find}
 		}
 	}
 	return all
@@ -129,9 +131,9 @@ func (n modeNetworks) follow(ctx context.Context, o *Options, record RecordRepor
 			Risks: n.cards.Risks, Events: n.cards.Events, Note: record,
 		}
 	}
-	if n.sender != nil {
-		o.Treasury.Follow[n.mode] = n.sender.sync
-		o.Synced[n.mode] = &n.sender.synced
+	if n.treasury != nil {
+		o.Treasury.Follow[n.mode] = n.treasury.sync
+		o.Synced[n.mode] = &n.treasury.synced
 		go n.rates.Run(ctx)
 		go n.bounds.Run(ctx)
 		n.bounds.await(ctx)

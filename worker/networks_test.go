@@ -37,10 +37,10 @@ func TestOpenNetworks_OnlyPayoutsWaitForANode(t *testing.T) {
 	payouts := opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts
 	_, err = payouts.Transfer(ctx, storage.PayoutToSend{Payout: checkout.Payout{Network: "ethereum"}})
 	require.ErrorIs(t, err, errNoNodeYet)
-	opened.sender.synced.Store(1)
-	_, err = opened.sender.sync(ctx)
+	opened.treasury.synced.Store(1)
+	_, err = opened.treasury.sync(ctx)
 	require.ErrorIs(t, err, errNoNodeYet)
-	require.EqualValues(t, 1, opened.sender.synced.Load(), "an alarm is raised when no round succeeds")
+	require.EqualValues(t, 1, opened.treasury.synced.Load(), "an alarm is raised when no round succeeds")
 
 	s.Ethereum.Treasury = "0x1"
 	_, err = openNetworks(ctx, Networks{Mode: checkout.ModeTest, Payouts: &s}, &storage.Store{})

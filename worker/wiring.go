@@ -49,7 +49,9 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 			CheckoutURL: w.CheckoutURL,
 			Live:        live.networks(activities.Networks{}),
 			Test: test.networks(activities.SandboxNetworks(
-				w.TestCards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: w.Store.Sandbox, Payouts: w.Store.Payouts}},
+				w.TestCards, activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{
+					Sandbox: w.Store.Sandbox, Payouts: w.Store.Payouts,
+				}},
 			)),
 		},
 		Deliveries: deliveries,

@@ -98,7 +98,7 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
 	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Sandbox: w.Store.Sandbox}, away: 3}
-	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: chain}
+	w.payments.Test.Chains[checkout.ChainSandbox] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: chain}
 	started := children(w.env)
 	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)

@@ -51,7 +51,7 @@ func TestCheckoutSession_OnTestNetworks(t *testing.T) {
 	w := newRun(t)
 	bank, treasury := &quietBank{}, &emptyTreasury{}
 	w.payments.Test.Cards[checkout.AcquirerStripe] = bank
-	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Rates: sandbox.Rates{}, Payouts: treasury}
+	w.payments.Test.Chains["eip155:31337"] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: treasury}
 	id := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(t, w.Sessions.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: w.s.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerStripe, ChainRef: "eip155:31337",

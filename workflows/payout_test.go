@@ -52,8 +52,8 @@ func (w *world) payout(mode checkout.Mode, chain string) checkout.Ref {
 // the result and what the workflow took.
 func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (contract.PayoutResult, time.Duration) {
 	w.t.Helper()
-	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: away}}}
-	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Payouts: away}
+	w.payments.Live = activities.Networks{Chains: map[string]activities.PayoutRoute{"eip155:1": {Payouts: away}}}
+	w.payments.Test.Chains["eip155:31337"] = activities.PayoutRoute{Payouts: away}
 	env := w.env(ref.ID, time.Now())
 	before(env, w.payments.BroadcastPayout, func(context.Context) {}).After(20 * time.Second)
 	began := env.Now()

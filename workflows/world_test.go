@@ -72,7 +72,7 @@ func newSerialWorld(t *testing.T) *world {
 	w.cards = &sandbox.CardNetwork{Sandbox: store.Sandbox, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
 	w.payments = &activities.Payments{
 		Payouts: store.Payouts, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, CheckoutURL: "http://pay.example",
-		Test: activities.SandboxNetworks(w.cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: store.Sandbox}}),
+		Test: activities.SandboxNetworks(w.cards, activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: store.Sandbox}}),
 	}
 	w.deliveries = activities.NewDeliveries(store.Webhooks, activities.NewAddressGuard(true), nil, 100)
 	return w

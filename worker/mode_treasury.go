@@ -12,37 +12,37 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// payoutSender implements activities.PayoutSender with the treasury of a mode. The nodes of its chains may not be ready
-// yet: until then their payouts are tried again.
-type payoutSender struct {
+// modeTreasury is the treasury of a mode, with the chains whose nodes are ready. It implements activities.PayoutSender.
+// Payouts of the other chains are tried again.
+type modeTreasury struct {
 	chains   Chains
 	treasury treasurer.Treasury // without Chains
 	synced   atomic.Int64       // when a round last succeeded, in seconds since 1970
 }
 
 // open returns the treasury with the chains that are ready.
-func (s *payoutSender) open() *treasurer.Treasury {
-	t := s.treasury
-	t.Chains = s.chains.Ready()
+func (m *modeTreasury) open() *treasurer.Treasury {
+	t := m.treasury
+	t.Chains = m.chains.Ready()
 	return &t
 }
 
 // Transfer implements activities.PayoutSender.
-func (s *payoutSender) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
-	t := s.open()
-	if chain := s.chains[p.Network]; chain != nil && t.Chains[p.Network] == nil {
+func (m *modeTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
+	t := m.open()
+	if chain := m.chains[p.Network]; chain != nil && t.Chains[p.Network] == nil {
 		return treasury.TransferOutcome{}, chain.notReady()
 	}
 	return t.Transfer(ctx, p)
 }
 
 // sync is one round of the treasury. It implements activities.Follow.
-func (s *payoutSender) sync(ctx context.Context) (activities.TreasuryResult, error) {
+func (m *modeTreasury) sync(ctx context.Context) (activities.TreasuryResult, error) {
 	var result activities.TreasuryResult
-	got, err := s.open().Sync(ctx)
-	err = errors.Join(err, s.chains.missing())
+	got, err := m.open().Sync(ctx)
+	err = errors.Join(err, m.chains.missing())
 	if err == nil {
-		s.synced.Store(time.Now().Unix())
+		m.synced.Store(time.Now().Unix())
 	}
 	for _, a := range got.Accounts {
 		result.Live += a.Live
