@@ -43,12 +43,7 @@ type chainlink struct {
 }
 
 func newChainlink(o Options) *source {
-	pairs, feeds := namedBy(func(of listing) string {
-		if of.heartbeat == 0 {
-			return ""
-		}
-		return o.Feeds[of.String()]
-	})
+	pairs, feeds := namedBy(func(of listing) string { return o.Feeds[of.String()] })
 	c := &chainlink{chain: o.Chain, feeds: feeds}
 	return newSource(Chainlink, pairs, maxFeedAge, func(ctx context.Context) map[pair]reading {
 		return readEach(pairs, func(p pair) (price, error) {

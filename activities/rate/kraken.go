@@ -32,16 +32,6 @@ func newKraken(o Options) *source {
 	})
 }
 
-// krakenSide is [price, whole lots, lots].
-type krakenSide []string
-
-func (s krakenSide) price() string {
-	if len(s) == 0 {
-		return ""
-	}
-	return s[0]
-}
-
 // parseKraken reads an answer of Ticker to a request of the time asked. It has a reading for each requested pair.
 // Source: Kraken's REST API, "Get Ticker Information".
 func parseKraken(offered []pair, body []byte, asked time.Time) map[pair]reading {
@@ -66,14 +56,14 @@ func parseKraken(offered []pair, body []byte, asked time.Time) map[pair]reading 
 }
 
 func parseKrakenBook(p pair, raw []byte, asked time.Time) (price, error) {
-	var book struct {
-		Ask krakenSide `json:"a"`
-		Bid krakenSide `json:"b"`
+	var book struct { // of each side [price, whole lots, lots]
+		Ask [1]string `json:"a"`
+		Bid [1]string `json:"b"`
 	}
 	if json.Unmarshal(raw, &book) != nil {
 		return price{}, errNotJSON
 	}
-	return parseBook(p, book.Bid.price(), book.Ask.price(), asked, asked)
+	return parseBook(p, book.Bid[0], book.Ask[0], asked, asked)
 }
 
 var (

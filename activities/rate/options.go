@@ -176,8 +176,7 @@ func (o Options) checkFeeds() error {
 		return errors.New("chainlink needs the addresses of its feeds")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Feeds)) {
-		known := slices.ContainsFunc(listings, func(of listing) bool { return of.heartbeat > 0 && of.String() == name })
-		if !known {
+		if _, known := mainnetFeeds()[name]; !known {
 			return fmt.Errorf("%.40q is no feed of chainlink that is used here", name)
 		}
 		if !contractAddress.MatchString(o.Feeds[name]) {
