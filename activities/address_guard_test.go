@@ -211,7 +211,6 @@ type dialWorld struct {
 var errWouldConnect = errors.New("would connect")
 
 func newDialWorld(t *testing.T) *dialWorld {
-	t.Helper()
 	w := &dialWorld{guard: NewAddressGuard(false)}
 	w.guard.resolver = resolver(t, map[string][]answer{
 		"shop.example":             {leadsTo("93.184.216.34")},
@@ -246,7 +245,6 @@ func dryDialer(guard *AddressGuard, mode checkout.Mode, passed *[]netip.AddrPort
 
 // register returns the error of a registration of the address, nil when it is accepted.
 func (w *dialWorld) register(t *testing.T, authority string) error {
-	t.Helper()
 	u, err := webhook.ParseURL("http://"+authority+"/", checkout.ModeTest)
 	if err != nil {
 		return err
@@ -256,7 +254,6 @@ func (w *dialWorld) register(t *testing.T, authority string) error {
 
 // post returns connects and the addresses, or why there was no connection. The dial stops just before it would connect.
 func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []netip.AddrPort) {
-	t.Helper()
 	w.last = nil
 	got := w.dry.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
 	require.Zero(t, got.status, authority)
@@ -270,7 +267,6 @@ func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []n
 }
 
 func (w *dialWorld) accepts(t *testing.T, authority, why string) {
-	t.Helper()
 	require.NoError(t, w.register(t, authority), why)
 	kind, dialed := w.post(t, authority)
 	require.Equal(t, connects, kind, why)
@@ -280,7 +276,6 @@ func (w *dialWorld) accepts(t *testing.T, authority, why string) {
 }
 
 func (w *dialWorld) refuses(t *testing.T, authority, why string) {
-	t.Helper()
 	require.ErrorIs(t, w.register(t, authority), ErrBlockedAddress, why)
 	kind, dialed := w.post(t, authority)
 	require.Equal(t, blocked, kind, why)

@@ -31,7 +31,6 @@ var collect = sync.OnceValue(func() *metric.ManualReader {
 
 // alarms returns the kinds of alarms of test mode that were raised.
 func alarms(t *testing.T) map[string]bool {
-	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, collect().Collect(t.Context(), &all))
 	raised := map[string]bool{}
@@ -68,8 +67,8 @@ func (a answering) Transfer(context.Context, storage.PayoutToSend) (treasury.Tra
 }
 
 // TestAlarms_AreRaisedForWhatAPersonMustMend, and for nothing that ends by itself.
-func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralleltest // it looks at the process's metrics
-	d := newSerialDesk(t)
+func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) {
+	d := newDesk(t) // no other test raises an alarm in test mode
 	d.onNetworks()
 	paid := d.payment(checkout.AcquirerStripe, testChain)
 	d.must(d.ChargeCard, paid)

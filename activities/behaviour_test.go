@@ -104,7 +104,6 @@ func (b behaviour) post(t *testing.T, r receivers, name string) {
 
 // receiversTrusting returns receivers that may reach loopback, resolve names and trust ca.
 func receiversTrusting(t *testing.T, ca *certificateAuthority, names map[string][]answer) receivers {
-	t.Helper()
 	g := NewAddressGuard(true)
 	g.resolver = resolver(t, names)
 	r := newReceivers(g)

@@ -141,7 +141,7 @@ func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now
 			place.ReadTo = part.to
 		}
 		if anew { // otherwise what is before ReadTo may have changed since it was compared
-			place.ComparedTo = earlier(place.ReadTo, unchanging)
+			place.ComparedTo = slices.MinFunc([]time.Time{place.ReadTo, unchanging}, time.Time.Compare)
 		}
 		if last {
 			place.ReadTo = place.ComparedTo
@@ -156,13 +156,6 @@ func (b book) reconcile(ctx context.Context, result *ReconcileChargesResult, now
 		}
 	}
 	return failed
-}
-
-func earlier(x, y time.Time) time.Time {
-	if x.Before(y) {
-		return x
-	}
-	return y
 }
 
 // interval is a part of the network's lists.
@@ -204,10 +197,7 @@ func (b book) compare(
 		}
 	}
 
-	to := in.to
-	if latest := now.Add(-unmatchedAfter); to.After(latest) {
-		to = latest
-	}
+	to := slices.MinFunc([]time.Time{in.to, now.Add(-unmatchedAfter)}, time.Time.Compare)
 	uncharged, err := b.Store.Uncharged(ctx, b.mode, in.from, to, slices.Concat(known, references))
 	for _, t := range uncharged {
 		activity.RecordHeartbeat(ctx, result.Charges)

@@ -68,13 +68,7 @@ func (n network) Refund(_ context.Context, reference, refundID string) (checkout
 
 // newBooks returns the world of a test. The test runs beside others.
 func newBooks(t *testing.T) *liveBooks {
-	t.Helper()
 	t.Parallel()
-	return newSerialBooks(t)
-}
-
-func newSerialBooks(t *testing.T) *liveBooks {
-	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
@@ -122,7 +116,6 @@ func (b *liveBooks) movements(_ context.Context, since, until time.Time) iter.Se
 
 // paid pays a session, and returns the charge as the network has it.
 func (b *liveBooks) paid(outcome checkout.PaymentOutcome) books.Charged {
-	b.t.Helper()
 	s, reference := storagetest.Session(b.t, b.Store, b.owner), "pi_"+checkout.NewID(checkout.PrefixTransaction)
 	id := storagetest.Begin(b.t, b.Store, s.Ref, storage.NewPayment{}, reference)
 	if outcome != "" {
@@ -137,7 +130,6 @@ func (b *liveBooks) paid(outcome checkout.PaymentOutcome) books.Charged {
 
 // availableAt is when the money of the charge is available, nil when that is not known.
 func (b *liveBooks) availableAt(c books.Charged) (at *time.Time) {
-	b.t.Helper()
 	at = storagetest.Value[*time.Time](b.t, b.Database, `SELECT available_at FROM transaction WHERE id = $1`, c.TransactionID)
 	if at != nil {
 		*at = at.UTC()
@@ -145,14 +137,8 @@ func (b *liveBooks) availableAt(c books.Charged) (at *time.Time) {
 	return at
 }
 
-func (b *liveBooks) exec(query string) {
-	b.t.Helper()
-	b.Exec(b.t, query)
-}
-
 // run executes an activity of the books and decodes its result.
 func run[T any](b *liveBooks, activity any) (T, error) {
-	b.t.Helper()
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
 	var got T
@@ -165,7 +151,6 @@ func run[T any](b *liveBooks, activity any) (T, error) {
 
 // runIn executes an activity of the books whose time ends with a context.
 func (b *liveBooks) runIn(ctx context.Context, activity any) error {
-	b.t.Helper()
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
 	env.RegisterActivity(b.Books)
@@ -175,7 +160,6 @@ func (b *liveBooks) runIn(ctx context.Context, activity any) error {
 
 // tries executes an activity of the books n times. Each one gets the last heartbeat of the one before.
 func (b *liveBooks) tries(n int, of any) (errs []error) {
-	b.t.Helper()
 	var last converter.EncodedValues
 	for range n {
 		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
@@ -200,22 +184,15 @@ func (b *liveBooks) change(do func(*activities.Account)) {
 }
 
 func (b *liveBooks) compare() activities.ReconcileChargesResult {
-	b.t.Helper()
 	return must.Get(run[activities.ReconcileChargesResult](b, b.ReconcileCharges))(b.t)
 }
 
-func (b *liveBooks) bookOld() {
-	b.t.Helper()
-	_, err := run[int](b, b.BookOldCharges)
-	require.NoError(b.t, err)
-}
+func (b *liveBooks) bookOld() { must.Get(run[int](b, b.BookOldCharges))(b.t) }
 
 // findings returns the open findings, subject by kind.
 func (b *liveBooks) findings() map[books.FindingKind]string {
-	b.t.Helper()
-	all := must.Get(b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive))(b.t)
 	got := map[books.FindingKind]string{}
-	for _, f := range all {
+	for _, f := range must.Get(b.Store.Books.OpenFindings(b.t.Context(), checkout.ModeLive))(b.t) {
 		got[f.Kind] = f.Subject
 	}
 	return got
@@ -239,15 +216,12 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: c.Reference}, b.findings())
 
 	b.away = errors.New("the network is away")
-	decided, err := run[int](b, b.SendRefunds)
-	require.NoError(t, err, "one refund that fails stops no other")
-	require.Zero(t, decided)
+	require.Zero(t, must.Get(run[int](b, b.SendRefunds))(t), "one refund that fails stops no other")
 	b.away, b.answer = nil, checkout.RefundPending
 	require.NoError(t, must.Err(run[int](b, b.SendRefunds)))
 	b.answer = checkout.RefundSucceeded
 	for _, want := range []int{1, 0} {
-		decided = must.Get(run[int](b, b.SendRefunds))(t)
-		require.Equal(t, want, decided)
+		require.Equal(t, want, must.Get(run[int](b, b.SendRefunds))(t))
 	}
 	require.Len(t, b.refunds, 1)
 
@@ -262,7 +236,7 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 	for range 8 {
 		b.paid(checkout.OutcomeSucceeded)
 	}
-	b.exec(`INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, created_at, amount)
+	b.Exec(b.t, `INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, created_at, amount)
 		SELECT 're_' || row_number() OVER (), mode, acquirer_ref, id, 'operator', 'pending', now(), 1050 FROM transaction`)
 	unmatched := b.paid(checkout.OutcomeFailed)
 	b.compare()
@@ -274,7 +248,6 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 }
 
 func (b *liveBooks) pending() []books.Refund {
-	b.t.Helper()
 	return must.Get(b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10))(b.t)
 }
 
@@ -362,8 +335,7 @@ func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
 	odd := b.paid(checkout.OutcomeSucceeded)
 	b.paid(checkout.OutcomeSucceeded)
 	b.charges[0].Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: -1}
-	got := b.compare()
-	require.Equal(t, 2, got.Charges, "the other charge is compared too")
+	require.Equal(t, 2, b.compare().Charges, "the other charge is compared too")
 	require.Equal(t, map[books.FindingKind]string{books.FindingChargeDiffers: odd.Reference}, b.findings())
 	b.charges[0].Cost.Cost = 60
 	b.compare()
@@ -391,7 +363,7 @@ func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
 func TestBookOldCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
 	b := newBooks(t)
 	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
-	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
+	b.Exec(b.t, `UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
 	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	old.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
 	declined.Cost = old.Cost
@@ -419,7 +391,7 @@ func TestBookOldCharges_AsksAboutEachOldCharge(t *testing.T) {
 	for range 101 {
 		b.paid(checkout.OutcomeSucceeded)
 	}
-	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
+	b.Exec(b.t, `UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
 	last := slices.MaxFunc(b.charges, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
 	last.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
 	b.charges, b.old = nil, map[string]books.Charged{last.Reference: last}
@@ -432,7 +404,7 @@ func TestReconcileCharges_AfterALongOutageFindsTheLostTime(t *testing.T) {
 	b := newBooks(t)
 	b.compare()
 	const away = 9 * 24 * time.Hour
-	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+	b.Exec(b.t, `UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
 	unmatched := b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-away + time.Hour)
 	b.charges = append(b.charges, books.Charged{
@@ -466,44 +438,45 @@ func TestReconcileCharges_GoesOnWhereItEnded(t *testing.T) {
 	require.Equal(t, 48*time.Hour, place(), "a part that failed is compared again")
 	b.awayTo = time.Time{}
 
-	b.exec(`UPDATE acquirer_comparison SET compared_to = now() - interval '49 hours', read_to = now() - interval '24 hours'`)
+	b.Exec(b.t, `UPDATE acquirer_comparison SET compared_to = now() - interval '49 hours', read_to = now() - interval '24 hours'`)
 	require.Equal(t, 2, b.compare().Charges, "the charge before the place is read")
 	require.Equal(t, 49*time.Hour, place(), "what was read before may have changed")
 	require.Equal(t, 3, b.compare().Charges)
 	require.Equal(t, 48*time.Hour, place(), "what may still change is compared again")
 	require.Equal(t, 3, b.compare().Charges)
 
-	b.exec(`UPDATE acquirer_comparison SET compared_to = now() + interval '100 years', read_to = now() + interval '100 years'`)
+	b.Exec(b.t, `UPDATE acquirer_comparison SET compared_to = now() + interval '100 years', read_to = now() + interval '100 years'`)
 	b.compare()
 	require.Equal(t, 48*time.Hour, place(), "a clock that was wrong hides nothing for long")
 }
 
 // The parts behind it are compared, and the next round begins with it.
 func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
-	t.Parallel()
 	for age, latest := range map[time.Duration]time.Duration{5 * 24 * time.Hour: 5 * 24 * time.Hour, 20 * time.Hour: 48 * time.Hour} {
-		b := newSerialBooks(t)
-		b.compare()
-		b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
-		now, behind := time.Now(), b.paid(checkout.OutcomeFailed)
-		b.change(func(account *activities.Account) {
-			succeeded, odd := account.Succeeded, now.Add(-age)
-			account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
-				if !odd.Before(since) && odd.Before(until) {
-					return func(yield func(books.Charged, error) bool) {
-						yield(books.Charged{}, errors.New("one charge is odd"))
+		t.Run(age.String(), func(t *testing.T) {
+			b := newBooks(t)
+			b.compare()
+			b.Exec(b.t, `UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+			now, behind := time.Now(), b.paid(checkout.OutcomeFailed)
+			b.change(func(account *activities.Account) {
+				succeeded, odd := account.Succeeded, now.Add(-age)
+				account.Succeeded = func(ctx context.Context, since, until time.Time) iter.Seq2[books.Charged, error] {
+					if !odd.Before(since) && odd.Before(until) {
+						return func(yield func(books.Charged, error) bool) {
+							yield(books.Charged{}, errors.New("one charge is odd"))
+						}
 					}
+					return succeeded(ctx, since, until)
 				}
-				return succeeded(ctx, since, until)
+			})
+			for range 2 {
+				require.Error(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
+				got := must.Get(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
+				require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
+				require.Equal(t, got.ComparedTo, got.ReadTo)
 			}
+			require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: behind.Reference}, b.findings())
 		})
-		for range 2 {
-			require.Error(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges)))
-			got := must.Get(b.Store.Books.Comparison(t.Context(), checkout.ModeLive))(t)
-			require.WithinRange(t, got.ComparedTo, now.Add(-latest-6*time.Hour), now.Add(-latest+time.Minute))
-			require.Equal(t, got.ComparedTo, got.ReadTo)
-		}
-		require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: behind.Reference}, b.findings())
 	}
 }
 
@@ -511,7 +484,7 @@ func TestReconcileCharges_ThePlaceWaitsForAPartThatFails(t *testing.T) {
 func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
-	b.exec(`UPDATE transaction SET settled = 1`) // no entry tells it
+	b.Exec(b.t, `UPDATE transaction SET settled = 1`) // no entry tells it
 	listed := 0
 	b.change(func(account *activities.Account) {
 		account.Succeeded = func(context.Context, time.Time, time.Time) iter.Seq2[books.Charged, error] {
@@ -528,7 +501,7 @@ func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	b := newBooks(t)
 	early, missing, untaken := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
-	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
+	b.Exec(b.t, `UPDATE transaction SET completed_at = completed_at - interval '1 hour'`)
 	b.charges = nil
 	untaken.Amount = 0 // the intent is there, and took no money
 	b.old = map[string]books.Charged{early.Reference: early, untaken.Reference: untaken}
@@ -538,41 +511,42 @@ func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 
 // The next try of an activity goes on behind them, and the next round begins with them.
 func TestBooks_ChargesThatFailHoldUpNoOther(t *testing.T) {
-	t.Parallel()
 	for name, of := range map[string]func(*liveBooks) any{
 		"LookAtCharges": func(b *liveBooks) any { return b.LookAtCharges }, "BookOldCharges": func(b *liveBooks) any { return b.BookOldCharges },
 	} {
-		b := newSerialBooks(t)
-		all := make([]books.Charged, 14)
-		for i := range all {
-			all[i] = b.paid(checkout.OutcomeSucceeded)
-			b.atRisk(all[i])
-		}
-		b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
-		slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
-		last := all[13]
-		last.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
-		asked := map[string]int{}
-		answer := func(reference string) error {
-			if asked[reference]++; reference < last.Reference {
-				return errors.New("the network cannot answer about it")
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			all := make([]books.Charged, 14)
+			for i := range all {
+				all[i] = b.paid(checkout.OutcomeSucceeded)
+				b.atRisk(all[i])
 			}
-			return nil
-		}
-		b.change(func(account *activities.Account) {
-			account.Risks = func(_ context.Context, reference string) ([]books.ChargeRisk, error) { return nil, answer(reference) }
-			account.Charged = func(_ context.Context, reference string) (books.Charged, error) { return last, answer(reference) }
-		})
+			b.Exec(b.t, `UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
+			slices.SortFunc(all, func(x, y books.Charged) int { return strings.Compare(x.Reference, y.Reference) })
+			last := all[13]
+			last.Cost = &books.ChargeCost{Currency: money.EUR, Gross: 1050, Cost: 60, AvailableAt: time.Now()}
+			asked := map[string]int{}
+			answer := func(reference string) error {
+				if asked[reference]++; reference < last.Reference {
+					return errors.New("the network cannot answer about it")
+				}
+				return nil
+			}
+			b.change(func(account *activities.Account) {
+				account.Risks = func(_ context.Context, reference string) ([]books.ChargeRisk, error) { return nil, answer(reference) }
+				account.Charged = func(_ context.Context, reference string) (books.Charged, error) { return last, answer(reference) }
+			})
 
-		for try, err := range b.tries(3, of(b)) {
-			require.Equal(t, try == 2, err == nil, "%s, %d: %v", name, try, err)
-		}
-		for _, c := range all {
-			require.Equal(t, 1, asked[c.Reference], name)
-		}
-		require.Equal(t, name == "BookOldCharges", b.availableAt(last) != nil)
-		require.Error(t, must.Err(run[int](b, of(b))))
-		require.Equal(t, 2, asked[all[0].Reference])
+			for try, err := range b.tries(3, of(b)) {
+				require.Equal(t, try == 2, err == nil, "%s, %d: %v", name, try, err)
+			}
+			for _, c := range all {
+				require.Equal(t, 1, asked[c.Reference], name)
+			}
+			require.Equal(t, name == "BookOldCharges", b.availableAt(last) != nil)
+			require.Error(t, must.Err(run[int](b, of(b))))
+			require.Equal(t, 2, asked[all[0].Reference])
+		})
 	}
 }
 
@@ -580,7 +554,7 @@ func TestBooks_ChargesThatFailHoldUpNoOther(t *testing.T) {
 func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 	b := newBooks(t)
 	b.paid(checkout.OutcomeSucceeded)
-	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
+	b.Exec(b.t, `UPDATE transaction SET completed_at = completed_at - interval '50 hours'`)
 	b.charges = nil
 	unmatched := b.paid(checkout.OutcomeFailed)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -618,7 +592,7 @@ func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
 	b := newBooks(t)
 	b.compare()
-	b.exec(`UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
+	b.Exec(b.t, `UPDATE acquirer_comparison SET compared_to = compared_to - interval '9 days', read_to = read_to - interval '9 days'`)
 	var stop context.CancelFunc
 	b.change(func(account *activities.Account) {
 		succeeded := account.Succeeded

@@ -2,12 +2,12 @@ package activities_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
@@ -17,26 +17,19 @@ import (
 
 // atRisk reports, in a list of the network, that something about a charge has changed.
 func (b *liveBooks) atRisk(c books.Charged, risks ...books.ChargeRisk) {
-	b.t.Helper()
 	b.reported(time.Minute)
 	e := b.events[len(b.events)-1]
 	e.Type, e.Reference, e.Risk = "charge.dispute.created", c.Reference, true
-	_, err := b.Store.Books.StoreAcquirerEvent(b.t.Context(), e)
-	require.NoError(b.t, err)
+	must.Get(b.Store.Books.StoreAcquirerEvent(b.t.Context(), e))(b.t)
 	b.risks[c.Reference] = risks
 }
 
-func (b *liveBooks) look() int {
-	b.t.Helper()
-	return must.Get(run[int](b, b.LookAtCharges))(b.t)
-}
+func (b *liveBooks) look() int { return must.Get(run[int](b, b.LookAtCharges))(b.t) }
 
 // ledger returns the balances in euros.
 func (b *liveBooks) ledger() map[string]string {
-	b.t.Helper()
-	all := must.Get(b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive))(b.t)
 	got := map[string]string{}
-	for _, balance := range all {
+	for _, balance := range must.Get(b.Store.Books.LedgerBalances(b.t.Context(), checkout.ModeLive))(b.t) {
 		require.Equal(b.t, "EUR", balance.Asset)
 		if balance.Amount != "0" {
 			got[balance.Account] = balance.Amount
@@ -123,44 +116,6 @@ func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
 	require.Zero(t, b.look())
 }
 
-func TestLookAtCharges_IsRepeatedUntilTheNetworkAnswers(t *testing.T) {
-	b := newBooks(t)
-	c := b.paid(checkout.OutcomeSucceeded)
-	b.atRisk(c, dispute(books.RiskOpen))
-	b.away = errors.New("the network is away")
-	b.look()
-	require.Empty(t, b.findings())
-	b.away = nil
-	b.look()
-	require.Len(t, b.findings(), 1)
-}
-
-// Our own refunds are no risk.
-func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
-	b := newBooks(t)
-	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
-	b.compare() // orders the refund of the first charge
-	ours := must.Get(b.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
-	require.Len(t, ours, 1)
-	refund := books.ChargeRisk{ID: "re_1", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 300, Currency: money.EUR}
-	b.atRisk(unpaid, books.ChargeRisk{
-		ID: "re_0", Kind: books.RiskRefund, Status: books.RiskLost, Amount: 1050, Currency: money.EUR, RefundID: ours[0].ID,
-	})
-	b.atRisk(paid, refund)
-	require.Equal(t, 2, b.look())
-	require.Len(t, must.Get(b.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t), 2)
-	require.Equal(t, map[books.FindingKind]string{
-		books.FindingChargeUnmatched: unpaid.Reference, books.FindingRefundForeign: "re_1",
-	}, b.findings())
-	require.Equal(t, map[string]string{
-		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
-	}, b.ledger())
-	refund.Status = books.RiskWon // the customer's bank sent it back
-	b.atRisk(paid, refund)
-	b.look()
-	require.Equal(t, map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}, b.ledger())
-}
-
 // A foreign charge is looked at once.
 func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
 	b := newBooks(t)
@@ -175,15 +130,15 @@ func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeSucceeded)
 	b.atRisk(c)
-	account := b.Accounts[checkout.ModeLive]
-	looking := account
-	looking.Risks = func(ctx context.Context, reference string) ([]books.ChargeRisk, error) {
-		got, err := account.Risks(ctx, reference)
-		b.atRisk(c, dispute(books.RiskOpen))
-		b.Accounts[checkout.ModeLive] = account
-		return got, err
-	}
-	b.Accounts[checkout.ModeLive] = looking
+	b.change(func(account *activities.Account) {
+		before := *account
+		account.Risks = func(ctx context.Context, reference string) ([]books.ChargeRisk, error) {
+			got, err := before.Risks(ctx, reference)
+			b.atRisk(c, dispute(books.RiskOpen))
+			b.Accounts[checkout.ModeLive] = before
+			return got, err
+		}
+	})
 	require.Equal(t, 1, b.look())
 	require.Empty(t, b.findings())
 	require.Equal(t, 1, b.look())

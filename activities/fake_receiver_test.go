@@ -42,7 +42,6 @@ type wire struct {
 
 // fakeReceiver calls converse on each connection and hangs up when it returns.
 func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
-	t.Helper()
 	f := &fake{over: make(chan struct{})}
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { close(f.over); _ = l.Close() })
@@ -64,7 +63,6 @@ func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
 
 // fakeTLSReceiver is fakeReceiver with a TLS handshake first.
 func fakeTLSReceiver(t *testing.T, config *tls.Config, converse func(*wire)) *fake {
-	t.Helper()
 	f := fakeReceiver(t, func(w *wire) {
 		c := tls.Server(w.Conn, config)
 		if c.Handshake() != nil {
@@ -143,7 +141,6 @@ func (w *wire) reset() {
 
 // answering reads a request, sends text and hangs up.
 func answering(t *testing.T, text string) string {
-	t.Helper()
 	return fakeReceiver(t, func(w *wire) {
 		if w.request() == nil {
 			w.say(text)
@@ -155,7 +152,6 @@ func answering(t *testing.T, text string) string {
 
 // after reads a request and then calls converse.
 func after(t *testing.T, converse func(*wire)) string {
-	t.Helper()
 	return fakeReceiver(t, func(w *wire) {
 		if w.request() == nil {
 			converse(w)
@@ -172,7 +168,6 @@ type stream struct {
 
 // fakeHTTP2Receiver calls converse on every stream, one at a time.
 func fakeHTTP2Receiver(t *testing.T, config *tls.Config, settings []http2.Setting, converse func(*stream)) *fake {
-	t.Helper()
 	config = config.Clone()
 	config.NextProtos = []string{"h2"}
 	return fakeTLSReceiver(t, config, func(w *wire) {
@@ -225,7 +220,6 @@ func until(act func() error) {
 
 // serve returns the URL of a server that follows the rules.
 func serve(t *testing.T, h http.HandlerFunc) string {
-	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s.URL
@@ -238,7 +232,6 @@ type certificateAuthority struct {
 }
 
 func newCertificateAuthority(t *testing.T) *certificateAuthority {
-	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test CA"}, IsCA: true, BasicConstraintsValid: true,
@@ -257,7 +250,6 @@ func (a *certificateAuthority) pool() *x509.CertPool {
 
 // server returns the TLS configuration of a good receiver on 127.0.0.1. change may spoil its certificate.
 func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificate)) *tls.Config {
-	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "receiver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},

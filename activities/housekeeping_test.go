@@ -28,6 +28,7 @@ type keeper struct {
 	store    *storage.Store
 	runs     *fakeRuns
 	env      *testsuite.TestActivityEnvironment
+	h        *Housekeeping
 	merchant string
 	endpoint string
 }
@@ -87,7 +88,6 @@ func (r *fakeRuns) about(id string) error {
 
 // newKeeper returns the world of a test. The test runs beside others.
 func newKeeper(t *testing.T) *keeper {
-	t.Helper()
 	t.Parallel()
 	k := &keeper{t: t, Database: storagetest.New(t), runs: &fakeRuns{
 		refuses: map[string]bool{}, open: map[string]bool{}, closed: map[string]bool{},
@@ -102,26 +102,20 @@ func newKeeper(t *testing.T) *keeper {
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})))
 	k.env = (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-	k.env.RegisterActivity(&Housekeeping{
-		Installation: k.store.Installation, Merchants: k.store.Merchants, Secrets: k.store.Secrets, Webhooks: k.store.Webhooks, Runs: k.runs, Failure: storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 * time.Hour},
-	})
+	k.h = &Housekeeping{
+		Installation: k.store.Installation, Merchants: k.store.Merchants, Secrets: k.store.Secrets, Webhooks: k.store.Webhooks,
+		Runs: k.runs, Failure: storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 * time.Hour},
+	}
+	k.env.RegisterActivity(k.h)
 	return k
 }
 
-// exec changes rows without the store.
-func (k *keeper) exec(sql string, args ...any) {
-	k.t.Helper()
-	k.Exec(k.t, sql, args...)
-}
-
 func (k *keeper) count(table string) int {
-	k.t.Helper()
 	return storagetest.Value[int](k.t, k.Database, `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize())
 }
 
 // deliveries creates n pending deliveries that are an hour late.
 func (k *keeper) deliveries(n int) []checkout.Ref {
-	k.t.Helper()
 	var refs []checkout.Ref
 	for range n {
 		_, ref, err := k.store.Webhooks.PublishTest(k.t.Context(), storage.TestEvent{
@@ -131,17 +125,16 @@ func (k *keeper) deliveries(n int) []checkout.Ref {
 		require.NoError(k.t, err)
 		refs = append(refs, checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(ref.ID))
 	}
-	k.exec(`UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour'`)
+	k.Exec(k.t, `UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour'`)
 	return refs
 }
 
 // sessions creates n pending sessions that have an hour left.
 func (k *keeper) sessions(n int) (ids []string) {
-	k.t.Helper()
 	for range n {
 		ids = append(ids, checkout.NewID(checkout.PrefixSession))
 	}
-	k.exec(`INSERT INTO checkout_session
+	k.Exec(k.t, `INSERT INTO checkout_session
 			(id, merchant_id, mode, status, amount, currency, payout_currency, metadata, max_attempts, created_at, expires_at)
 		SELECT id, $2, 'test', 'pending', 1050, 'EUR', 'USDC', '{}', 3, now(), now() + interval '1 hour'
 		FROM unnest($1::text[]) id`, ids, k.merchant)
@@ -150,10 +143,8 @@ func (k *keeper) sessions(n int) (ids []string) {
 
 // restarted returns the ids of the runs that RestartOrphans starts.
 func (k *keeper) restarted() []string {
-	k.t.Helper()
-	var h *Housekeeping
 	k.runs.restarted = nil
-	value := must.Get(k.env.ExecuteActivity(h.RestartOrphans, Restarts{}))(k.t)
+	value := must.Get(k.env.ExecuteActivity(k.h.RestartOrphans, Restarts{}))(k.t)
 	var done Restarts
 	require.NoError(k.t, value.Get(&done))
 	require.False(k.t, done.More)
@@ -178,8 +169,7 @@ func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
 	for _, ref := range k.deliveries(3*patience + 1) {
 		k.runs.refuses[ref.ID] = true
 	}
-	var h *Housekeeping
-	require.Error(t, must.Err(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})), "when many fail, the reason is not in the rows")
+	require.Error(t, must.Err(k.env.ExecuteActivity(k.h.RestartOrphans, Restarts{})), "when many fail, the reason is not in the rows")
 }
 
 // A run that ends its delivery meanwhile is closed, like a terminated run. A restart would send the event again.
@@ -189,7 +179,7 @@ func TestRestartOrphans_ARunThatEndsMeanwhileIsNotRepeated(t *testing.T) {
 	k.runs.closed[late[0].ID] = true
 	k.runs.starting = func() {
 		k.runs.closed[late[1].ID] = true
-		k.exec(`UPDATE webhook_delivery SET status = 'delivered', next_attempt_at = NULL, finished_at = now() WHERE id = $1`, late[1].ID)
+		k.Exec(k.t, `UPDATE webhook_delivery SET status = 'delivered', next_attempt_at = NULL, finished_at = now() WHERE id = $1`, late[1].ID)
 	}
 	require.Equal(t, []string{late[0].ID}, k.restarted())
 }
@@ -213,12 +203,11 @@ func TestResumeParked_RunsThatRefuseHoldUpNoOther(t *testing.T) {
 		parked = append(parked, ref.ID)
 	}
 	slices.Sort(parked)
-	k.exec(`UPDATE webhook_delivery SET parked_at = now()`)
+	k.Exec(k.t, `UPDATE webhook_delivery SET parked_at = now()`)
 	for i := 0; i < len(parked); i += 2 {
 		k.runs.refuses[parked[i]] = true
 	}
-	var h *Housekeeping
-	value := must.Get(k.env.ExecuteActivity(h.ResumeParked))(t)
+	value := must.Get(k.env.ExecuteActivity(k.h.ResumeParked))(t)
 	var n int
 	require.NoError(t, value.Get(&n))
 	require.Equal(t, len(parked)/2, n)
@@ -227,33 +216,27 @@ func TestResumeParked_RunsThatRefuseHoldUpNoOther(t *testing.T) {
 
 // onDelete runs SQL before each deletion of a row of a table.
 func (k *keeper) onDelete(table, does string) {
-	k.t.Helper()
-	k.exec(`CREATE FUNCTION first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ` + does + `; RETURN OLD; END $$`)
-	k.exec(`CREATE TRIGGER first BEFORE DELETE ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION first()`)
+	k.Exec(k.t, `CREATE FUNCTION first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN `+does+`; RETURN OLD; END $$`)
+	k.Exec(k.t, `CREATE TRIGGER first BEFORE DELETE ON `+table+` FOR EACH ROW EXECUTE FUNCTION first()`)
 }
 
 // oldRequests creates n requests that are older than KeepAnswers.
 func (k *keeper) oldRequests(n int) {
-	k.t.Helper()
-	k.exec(`INSERT INTO idempotent_request (merchant_id, mode, route, key, fingerprint, seed, master_key_id, created_at)
+	k.Exec(k.t, `INSERT INTO idempotent_request (merchant_id, mode, route, key, fingerprint, seed, master_key_id, created_at)
 		SELECT $1, 'test', 'POST /v1/checkout', 'key-' || i, '', '', 'k1', now() - interval '25 hours' FROM generate_series(1, $2::int) i`, k.merchant, n)
 }
 
 // oldDelivery makes a delivery that ended long ago.
 func (k *keeper) oldDelivery() {
-	k.t.Helper()
 	ref := k.deliveries(1)[0]
-	_, err := k.store.Webhooks.EndDelivery(k.t.Context(), ref, "", webhook.DeliveryFailed)
-	require.NoError(k.t, err)
+	must.Get(k.store.Webhooks.EndDelivery(k.t.Context(), ref, "", webhook.DeliveryFailed))(k.t)
 	long := 60 * 24 * time.Hour
-	k.exec(`UPDATE webhook_delivery SET id = $1, finished_at = finished_at - $2::interval WHERE id = $3`,
+	k.Exec(k.t, `UPDATE webhook_delivery SET id = $1, finished_at = finished_at - $2::interval WHERE id = $3`,
 		checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-long))[:14]+ref.ID[14:], long, ref.ID)
 }
 
 func (k *keeper) deleteFinished() (n int, err error) {
-	k.t.Helper()
-	var h *Housekeeping
-	value, err := k.env.ExecuteActivity(h.DeleteFinished, contract.RetentionInput{Age: 30 * 24 * time.Hour})
+	value, err := k.env.ExecuteActivity(k.h.DeleteFinished, contract.RetentionInput{Age: 30 * 24 * time.Hour})
 	if err != nil {
 		return 0, err
 	}
@@ -268,7 +251,7 @@ func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	k.onDelete("idempotent_request", `RAISE 'the disk is full' USING ERRCODE = '53100'`)
 	k.oldDelivery()
 	require.NoError(t, must.Err(k.store.Requests.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})))
-	k.exec(`UPDATE token_bucket SET at = at - interval '2 hours'`)
+	k.Exec(k.t, `UPDATE token_bucket SET at = at - interval '2 hours'`)
 	require.Error(t, must.Err(k.deleteFinished()), "it is tried again")
 	require.Zero(t, k.count("webhook_delivery"))
 	require.Zero(t, k.count("event"))
@@ -288,9 +271,9 @@ func TestDeleteFinished_APageThatTakesTooLongIsMadeSmaller(t *testing.T) {
 func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
 	k := newKeeper(t)
 	k.oldRequests(2*retentionPage + 1)
-	k.exec(`CREATE TABLE statements (rows bigint)`)
-	k.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO statements SELECT count(*) FROM gone; RETURN NULL; END $$`)
-	k.exec(`CREATE TRIGGER note AFTER DELETE ON idempotent_request REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()`)
+	k.Exec(k.t, `CREATE TABLE statements (rows bigint)`)
+	k.Exec(k.t, `CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO statements SELECT count(*) FROM gone; RETURN NULL; END $$`)
+	k.Exec(k.t, `CREATE TRIGGER note AFTER DELETE ON idempotent_request REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()`)
 	k.oldDelivery()
 	require.Equal(t, 1, must.Get(k.deleteFinished())(t), "deliveries and events count, requests do not")
 	require.Zero(t, k.count("idempotent_request"))
@@ -300,13 +283,12 @@ func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
 func TestRestartOrphans_JudgesRegistrationsThatFail(t *testing.T) {
 	k := newKeeper(t)
 	ref := checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint)
-	k.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at) VALUES ($1, now() - interval '2 h', now())`, k.endpoint)
-	var h *Housekeeping
+	k.Exec(k.t, `INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at) VALUES ($1, now() - interval '2 h', now())`, k.endpoint)
 	judge := func() webhook.Endpoint {
-		require.NoError(t, must.Err(k.env.ExecuteActivity(h.RestartOrphans, Restarts{})))
+		require.NoError(t, must.Err(k.env.ExecuteActivity(k.h.RestartOrphans, Restarts{})))
 		return must.Get(k.store.Webhooks.Endpoint(t.Context(), ref))(t)
 	}
 	require.NotNil(t, judge().FailingSince)
-	k.exec(`UPDATE webhook_endpoint_failure SET since = now() - interval '73 h'`)
+	k.Exec(k.t, `UPDATE webhook_endpoint_failure SET since = now() - interval '73 h'`)
 	require.Equal(t, webhook.EndpointDisabled, judge().Status)
 }

@@ -86,7 +86,6 @@ var floods = []string{
 
 // measure runs the postings in another process.
 func measure(t *testing.T, in postings) footprint {
-	t.Helper()
 	stdin := must.Get(json.Marshal(in))(t)
 	worker := exec.CommandContext(t.Context(), os.Args[0])
 	worker.Env = append(os.Environ(), role+"=worker")

@@ -35,7 +35,6 @@ type nameserver struct {
 
 // resolver returns a resolver with a new nameserver for zone.
 func resolver(t testing.TB, zone map[string][]answer) *net.Resolver {
-	t.Helper()
 	conn := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	n := &nameserver{conn: conn, zone: zone, asked: map[dnsmessage.Question]int{}}

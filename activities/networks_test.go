@@ -2,7 +2,6 @@ package activities_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -37,14 +36,7 @@ const testChain = "eip155:31337"
 
 // newDesk returns the world of a test. The test runs beside others.
 func newDesk(t *testing.T) *desk {
-	t.Helper()
 	t.Parallel()
-	return newSerialDesk(t)
-}
-
-// newSerialDesk is for a test that runs alone.
-func newSerialDesk(t *testing.T) *desk {
-	t.Helper()
 	store := storagetest.New(t).Open(t, 0)
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(t, store.Merchants.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
@@ -106,22 +98,15 @@ func (n noting) Transfer(context.Context, storage.PayoutToSend) (treasury.Transf
 
 // payment creates a session with a payment of the networks.
 func (d *desk) payment(acquirer checkout.Acquirer, chain string) activities.PaymentInput {
-	d.t.Helper()
-	s, err := d.Store.Sessions.CreateSession(d.t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		Ref: d.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR, PayoutCurrency: money.USDC,
-		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
-	}}, func(context.Context, checkout.Session) error { return nil })
-	require.NoError(d.t, err)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(d.t, d.Store.Sessions.CreatePayment(d.t.Context(), storage.NewPayment{
-		ID: id, SessionID: s.ID, CardToken: "token", Acquirer: acquirer, ChainRef: chain,
-	}))
-	return activities.PaymentInput{Ref: s.Ref, TransactionID: id}
+	s := storagetest.Session(d.t, d.Store, d.owner)
+	p := storagetest.Payment(s.Ref)
+	p.Acquirer, p.ChainRef = acquirer, chain
+	require.NoError(d.t, d.Store.Sessions.CreatePayment(d.t.Context(), p))
+	return activities.PaymentInput{Ref: s.Ref, TransactionID: p.ID}
 }
 
 // do executes an activity and returns what was asked meanwhile.
 func (d *desk) do(result, activity, in any) ([]string, error) {
-	d.t.Helper()
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(d.Payments)
 	d.asked = nil
@@ -132,10 +117,7 @@ func (d *desk) do(result, activity, in any) ([]string, error) {
 	return d.asked, err
 }
 
-func (d *desk) must(activity, in any) []string {
-	d.t.Helper()
-	return must.Get(d.do(nil, activity, in))(d.t)
-}
+func (d *desk) must(activity, in any) []string { return must.Get(d.do(nil, activity, in))(d.t) }
 
 // A payment and its payout go to the networks that the payment began with, also after the settings have changed.
 func TestPayments_StayWithTheirNetworks(t *testing.T) {
@@ -161,7 +143,6 @@ func TestPayments_StayWithTheirNetworks(t *testing.T) {
 
 // payout decides a charged payment and returns its payout.
 func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
-	d.t.Helper()
 	got := must.Get(d.Store.Sessions.FinishPayment(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	return in.Owner.Ref(got.PayoutID)
 }
@@ -254,46 +235,35 @@ func (noRates) Quote(context.Context, money.Currency, money.PayoutCurrency) (che
 	return checkout.Quote{}, fmt.Errorf("%w from EUR to USDC: one source alone", checkout.ErrNoRate)
 }
 
-// No intent exists, no attempt is used up, and the payment can be dropped.
-func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
-	d := newDesk(t)
-	d.onNetworks()
-	d.Test.Chains[testChain] = activities.PayoutRoute{Rates: noRates{}}
-	in := d.payment(checkout.AcquirerStripe, testChain)
-	asked, err := d.do(nil, d.ChargeCard, in)
-	failure, ok := errors.AsType[*temporal.ApplicationError](err)
-	require.True(t, ok && failure.Type() == contract.ErrTypePaymentNotPossible && failure.NonRetryable(), err)
-	require.Empty(t, asked)
-	d.refused(in)
-}
-
 // refused makes sure that a payment has not begun and can be dropped.
 func (d *desk) refused(in activities.PaymentInput) {
-	d.t.Helper()
 	charge := must.Get(d.Store.Sessions.Charge(d.t.Context(), in.Ref, in.TransactionID))(d.t)
 	require.False(d.t, charge.Began(), "no attempt is used up")
 	require.NoError(d.t, d.Store.Sessions.DropPayment(d.t.Context(), in.ID, in.TransactionID))
 	require.False(d.t, must.Get(d.Store.Sessions.HasPayment(d.t.Context(), in.ID, in.TransactionID))(d.t))
 }
 
-// An open session may be older than the bounds.
+// An open session may be older than the bounds. No intent exists, no attempt is used up, and the payment can be dropped.
 func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
-	// Of 10.50 there are 10.39 left after the fee.
-	for name, bounds := range map[string]*checkout.PayoutBounds{
-		"the limit was lowered": {Least: 1, Most: 1038}, "the network became dear": {Least: 1040, Most: 100_000}, "nothing is known yet": nil,
-	} {
-		chain := d.chain(testChain)
-		chain.Bounds = func(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
+	within := func(bounds checkout.PayoutBounds, known bool) activities.PayoutRoute {
+		route := d.chain(testChain)
+		route.Bounds = func(from money.Currency, to money.PayoutCurrency) (checkout.PayoutBounds, bool) {
 			require.Equal(t, money.EUR, from)
 			require.Equal(t, money.USDC, to)
-			if bounds == nil {
-				return checkout.PayoutBounds{}, false
-			}
-			return *bounds, true
+			return bounds, known
 		}
-		d.Test.Chains[testChain] = chain
+		return route
+	}
+	// Of 10.50 there are 10.39 left after the fee.
+	for name, route := range map[string]activities.PayoutRoute{
+		"the limit was lowered":   within(checkout.PayoutBounds{Least: 1, Most: 1038}, true),
+		"the network became dear": within(checkout.PayoutBounds{Least: 1040, Most: 100_000}, true),
+		"nothing is known yet":    within(checkout.PayoutBounds{}, false),
+		"there is no rate":        {Rates: noRates{}},
+	} {
+		d.Test.Chains[testChain] = route
 		in := d.payment(checkout.AcquirerStripe, testChain)
 		asked, err := d.do(nil, d.ChargeCard, in)
 		failure, ok := errors.AsType[*temporal.ApplicationError](err)
@@ -301,11 +271,7 @@ func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 		require.NotContains(t, asked, "stripe Prepare", name)
 		d.refused(in)
 	}
-	chain := d.chain(testChain)
-	chain.Bounds = func(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, bool) {
-		return checkout.PayoutBounds{Least: 1039, Most: 1039}, true
-	}
-	d.Test.Chains[testChain] = chain
+	d.Test.Chains[testChain] = within(checkout.PayoutBounds{Least: 1039, Most: 1039}, true)
 	require.Contains(t, d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain)), "stripe Confirm")
 }
 

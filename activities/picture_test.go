@@ -35,7 +35,6 @@ func drawn(width, height int) *image.NRGBA {
 }
 
 func encoded(t *testing.T, format string, m image.Image) []byte {
-	t.Helper()
 	var b bytes.Buffer
 	switch format {
 	case "jpeg":

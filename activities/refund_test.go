@@ -2,7 +2,6 @@ package activities_test
 
 import (
 	"flag"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,20 +35,13 @@ type till struct {
 
 // newTill returns the world of a test. The test runs beside others.
 func newTill(t *testing.T) *till {
-	t.Helper()
-	t.Parallel()
-	return newSerialTill(t)
-}
-
-// newSerialTill is for a test with one world after another.
-func newSerialTill(t *testing.T) *till {
-	t.Helper()
+	live := newBooks(t)
 	const key = "sk_test_till"
 	double := must.Get(acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: key, Livemode: true,
 	}))(t)
 	t.Cleanup(double.Stop)
-	w := &till{liveBooks: newSerialBooks(t), card: double}
+	w := &till{liveBooks: live, card: double}
 	w.network = must.Get(stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true}))(t)
 	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
 		URL: api.String(double.APIURL()), MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
@@ -72,7 +64,6 @@ type charged struct {
 
 // pay pays with one of Stripe's test cards.
 func (w *till) pay(card string) charged {
-	w.t.Helper()
 	ctx := w.t.Context()
 	s := storagetest.Session(w.t, w.Store, w.owner, func(s *checkout.Session) { s.Amount = 5000 })
 	token := must.Get(w.api.V1TestHelpersConfirmationTokens.Create(ctx,
@@ -86,8 +77,7 @@ func (w *till) pay(card string) charged {
 	p.ID, p.CardToken = id, token.ID
 	require.NoError(w.t, w.Store.Sessions.CreatePayment(ctx, p))
 	reference := must.Get(w.network.Prepare(ctx, order))(w.t)
-	_, err := w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference)
-	require.NoError(w.t, err)
+	must.Get(w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference))(w.t)
 	got := must.Get(w.network.Confirm(ctx, reference, 1, order))(w.t)
 	settled := storagetest.Finish(w.t, w.Store, s.Ref, id, got)
 	return charged{reference, id, w.owner.Ref(settled.PayoutID)}
@@ -95,36 +85,26 @@ func (w *till) pay(card string) charged {
 
 // order orders a refund as an operator does, after the chain was compared.
 func (w *till) order(c charged) (books.Refund, error) {
-	w.t.Helper()
 	require.NoError(w.t, w.Store.Treasury.RecordComparison(w.t.Context(), w.account, treasury.AccountSnapshot{}))
 	return w.Store.Books.RefundPayout(w.t.Context(), c.payout)
 }
 
-func (w *till) mustOrder(c charged) books.Refund {
-	w.t.Helper()
-	return must.Get(w.order(c))(w.t)
-}
+func (w *till) mustOrder(c charged) books.Refund { return must.Get(w.order(c))(w.t) }
 
 // round does what the schedule does.
 func (w *till) round() {
-	w.t.Helper()
 	for _, activity := range []any{w.ReadReports, w.SendRefunds, w.LookAtCharges} {
-		_, err := run[int](w.liveBooks, activity)
-		require.NoError(w.t, err)
+		must.Get(run[int](w.liveBooks, activity))(w.t)
 	}
 }
 
 // requireAgrees compares the ledger with the balance at the card network, to the cent.
 func (w *till) requireAgrees(words string) {
-	w.t.Helper()
 	facts := must.Get(w.card.Facts(w.t.Context()))(w.t)
 	var ours int64
 	for account, amount := range w.ledger() {
 		if slices.Contains([]string{"acquirer:receivable", "acquirer:balance", "expense:acquirer"}, account) {
-			var n int64
-			_, err := fmt.Sscan(amount, &n)
-			require.NoError(w.t, err)
-			ours += n
+			ours += must.Get(strconv.ParseInt(amount, 10, 64))(w.t)
 		}
 	}
 	require.Equal(w.t, facts.Balance["eur"], ours, words)
@@ -134,12 +114,10 @@ func (w *till) requireAgrees(words string) {
 
 // moved returns by how much the balances in euros differ from before.
 func (w *till) moved(before map[string]string) map[string]string {
-	w.t.Helper()
 	sums := map[string]int{}
 	for sign, ledger := range map[int]map[string]string{1: w.ledger(), -1: before} {
 		for account, amount := range ledger {
-			n := must.Get(strconv.Atoi(amount))(w.t)
-			sums[account] += sign * n
+			sums[account] += sign * must.Get(strconv.Atoi(amount))(w.t)
 		}
 	}
 	got := map[string]string{}
@@ -153,7 +131,6 @@ func (w *till) moved(before map[string]string) map[string]string {
 
 // open returns the subjects of the open findings of a kind.
 func (w *till) open(kind books.FindingKind) (subjects []string) {
-	w.t.Helper()
 	for _, f := range must.Get(w.Store.Books.OpenFindings(w.t.Context(), checkout.ModeLive))(w.t) {
 		if f.Kind == kind {
 			subjects = append(subjects, f.Subject)
@@ -204,13 +181,10 @@ func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
 	w.mustOrder(c)
 	w.round()
 	require.NoError(t, w.card.SettleRefunds(t.Context()))
-	w.exec(`UPDATE acquirer_event SET unseen = false`)
-	look := func() int {
-		return must.Get(run[int](w.liveBooks, w.LookAtCharges))(t)
-	}
-	require.Zero(t, look())
-	w.exec(`UPDATE refund SET asked_at = now() - interval '25 hours'`)
-	require.Equal(t, 1, look())
+	w.Exec(w.t, `UPDATE acquirer_event SET unseen = false`)
+	require.Zero(t, w.look())
+	w.Exec(w.t, `UPDATE refund SET asked_at = now() - interval '25 hours'`)
+	require.Equal(t, 1, w.look())
 	require.Len(t, w.open(books.FindingRefundFailed), 1)
 	require.Equal(t, owed, w.ledger())
 }
@@ -349,9 +323,8 @@ func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
 
 // A part was refunded outside this service before.
 func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
-	t.Parallel()
+	w := newTill(t)
 	for _, known := range []bool{true, false} {
-		w := newSerialTill(t)
 		c := w.pay("visa")
 		w.refundOutside(c)
 		if known {
@@ -393,7 +366,7 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 	w.round()
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "won"))
 	require.NoError(t, must.Err(w.Store.Payouts.RetryPayout(t.Context(), c.payout)))
-	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
+	w.Exec(w.t, `UPDATE payout SET status = 'sent', sent_at = now()`)
 	require.NoError(t, must.Err(w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
 		PaymentIntent: api.String(c.reference), Metadata: map[string]string{"refund_id": r.ID},
 	})))
@@ -404,7 +377,6 @@ func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
 
 // refundOutside gives 20.00 back past the service, if so much is left.
 func (w *till) refundOutside(c charged) {
-	w.t.Helper()
 	_, _ = w.api.V1Refunds.Create(w.t.Context(), &api.RefundCreateParams{
 		PaymentIntent: api.String(c.reference), Amount: api.Int64(2000),
 	})
@@ -462,13 +434,11 @@ func (w *till) takeCourses(courses [][]string) {
 
 // follow reports that something about a charge has changed, and does what the schedule does.
 func (w *till) follow(c charged) {
-	w.t.Helper()
 	require.NoError(w.t, must.Err(w.Store.Books.StoreAcquirerEvent(w.t.Context(), books.AcquirerEvent{
 		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
 	})))
 	for _, activity := range []any{w.SendRefunds, w.LookAtCharges} {
-		_, err := run[int](w.liveBooks, activity)
-		require.NoError(w.t, err)
+		must.Get(run[int](w.liveBooks, activity))(w.t)
 	}
 }
 

@@ -43,7 +43,6 @@ func (b *liveBooks) reported(ages ...time.Duration) {
 }
 
 func (b *liveBooks) readReports() int {
-	b.t.Helper()
 	b.asked = nil
 	return must.Get(run[int](b, b.ReadReports))(b.t)
 }

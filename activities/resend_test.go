@@ -19,7 +19,6 @@ const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 // postTo makes one attempt at a fake.
 func postTo(t *testing.T, r receivers, f *fake) reply {
-	t.Helper()
 	return r.post(t.Context(), checkout.ModeTest, f.url, http.Header{}, []byte("{}"))
 }
 

@@ -115,7 +115,6 @@ func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 
 // bounds returns the first and the last address of a prefix.
 func bounds(t *testing.T, prefix string) (first, last netip.Addr) {
-	t.Helper()
 	p := must.Get(netip.ParsePrefix(prefix))(t)
 	require.Equal(t, p.Masked(), p, "a prefix starts at its first address")
 	bytes := p.Addr().AsSlice()
