@@ -7,6 +7,7 @@ import (
 	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -60,8 +61,7 @@ func TestNew_TakesSourcesOnThisComputerWithoutTLS(t *testing.T) {
 	for _, base := range []string{"http://127.0.0.1:4711", "http://localhost:4711/", "http://[::1]:4711"} {
 		o := Defaults()
 		o.Sources, o.KrakenURL = []string{Coinbase, Kraken}, base
-		_, err := New(o)
-		require.NoError(t, err)
+		must.Get(New(o))(t)
 	}
 }
 
@@ -96,8 +96,7 @@ func TestWeekend(t *testing.T) {
 		"2026-11-22T23:59:59Z": true, "2026-11-23T00:00:00Z": false, "2026-11-23T01:00:00+02:00": true,
 		"2026-11-25T22:00:00Z": false,
 	} {
-		at, err := time.Parse(time.RFC3339, text)
-		require.NoError(t, err)
+		at := must.Get(time.Parse(time.RFC3339, text))(t)
 		require.Equal(t, want, weekend(at), text)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -54,21 +55,18 @@ type desk struct {
 
 // newDesk returns a desk whose sources have the prices "BTC/USD" and so on. The test runs beside others.
 func newDesk(t *testing.T, names ...string) *desk {
-	t.Helper()
 	t.Parallel()
 	return newSerialDesk(t, names...)
 }
 
 // newSerialDesk is for a test with a clock that synctest moves, where t.Parallel is not allowed.
 func newSerialDesk(t *testing.T, names ...string) *desk {
-	t.Helper()
 	d := &desk{t: t, at: monday, sources: map[string]*fakeSource{}, log: &bytes.Buffer{}}
 	o := Defaults()
 	o.Sources = []string{Kraken, Coinbase}
 	o.Now = func() time.Time { return d.at }
 	o.Log = slog.New(slog.NewTextHandler(d.log, nil))
-	r, err := New(o)
-	require.NoError(t, err)
+	r := must.Get(New(o))(t)
 	r.sources = nil
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		d.sources[name] = newFakeSource(name)
@@ -84,9 +82,7 @@ func (d *desk) set(source string, p pair, value string) {
 }
 
 func (d *desk) setBook(source string, p pair, bid, ask string) {
-	d.t.Helper()
-	got, err := newPrice(p, decimal.RequireFromString(bid), decimal.RequireFromString(ask), d.at, d.at)
-	require.NoError(d.t, err)
+	got := must.Get(newPrice(p, decimal.RequireFromString(bid), decimal.RequireFromString(ask), d.at, d.at))(d.t)
 	d.put(source, p, reading{price: got})
 }
 
@@ -119,21 +115,17 @@ func (d *desk) touch() {
 }
 
 func (d *desk) quote(from money.Currency, to money.PayoutCurrency) checkout.Quote {
-	d.t.Helper()
-	q, err := d.Quote(d.t.Context(), from, to)
-	require.NoError(d.t, err)
+	q := must.Get(d.Quote(d.t.Context(), from, to))(d.t)
 	require.Equal(d.t, d.at, q.At)
 	return q
 }
 
 func (d *desk) rate(from money.Currency, to money.PayoutCurrency) string {
-	d.t.Helper()
 	return d.quote(from, to).Rate.String()
 }
 
 // none requires that there is no rate, for this reason.
 func (d *desk) none(from money.Currency, to money.PayoutCurrency, reason string) {
-	d.t.Helper()
 	q, err := d.Quote(d.t.Context(), from, to)
 	require.ErrorIs(d.t, err, checkout.ErrNoRate)
 	require.ErrorContains(d.t, err, reason)
@@ -462,8 +454,7 @@ func TestNeverQuoted(t *testing.T) {
 		{[]string{Coinbase, Chainlink}, missing},
 	} {
 		o.Sources = c.sources
-		r, err := New(o)
-		require.NoError(t, err)
+		r := must.Get(New(o))(t)
 		require.Equal(t, c.never, r.NeverQuoted(), "%v", c.sources)
 	}
 }

@@ -29,7 +29,6 @@ const coinbaseAnswer = `{"ask":"64010.1","bid":"64000","volume":"53602.03940154"
 
 // serve returns options whose tickers are a server that answers with h.
 func serve(t *testing.T, h http.HandlerFunc) Options {
-	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	o := Defaults()
@@ -47,7 +46,6 @@ func answer(status int, body string) http.HandlerFunc {
 
 // refused requires that a reading has no price, for a short reason that does not pass by itself.
 func refused(t *testing.T, got reading, reason string) {
-	t.Helper()
 	require.ErrorContains(t, got.err, reason)
 	require.Less(t, len(got.err.Error()), 130)
 	require.NotErrorIs(t, got.err, errAway)
@@ -246,7 +244,6 @@ func (f feeds) set(address string, decimals, data []byte) {
 }
 
 func readFeeds(t *testing.T, f feeds, at time.Time) (*source, map[pair]reading) {
-	t.Helper()
 	o := Defaults()
 	o.Chain, o.Now = f, func() time.Time { return at }
 	c := newChainlink(o)

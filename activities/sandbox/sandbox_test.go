@@ -21,14 +21,12 @@ import (
 
 // newNetwork returns the world of a test. The test runs beside others.
 func newNetwork(t *testing.T) *CardNetwork {
-	t.Helper()
 	t.Parallel()
 	return &CardNetwork{Sandbox: storagetest.New(t).Open(t, 0).Sandbox, ChallengeURL: "http://bank.example/3ds"}
 }
 
 // charge tokenizes a card and charges it once.
 func charge(t *testing.T, n *CardNetwork, number string) (checkout.ChargeRequest, checkout.ChargeResult, error) {
-	t.Helper()
 	token, _, err := n.Tokenize(t.Context(), checkout.Card{Number: number, ExpMonth: 12, ExpYear: 2099, CVC: "123"})
 	require.NoError(t, err)
 	req := checkout.ChargeRequest{
@@ -186,7 +184,6 @@ func TestChallenge_EndsAsTheCardSays(t *testing.T) {
 }
 
 func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.ResponseRecorder {
-	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "/x", strings.NewReader(url.Values{"answer": {answer}}.Encode()))
 	r.URL.Path = "/" + id
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -44,16 +44,11 @@ var contract = map[string]func(*world){
 		require.Equal(w, checkout.OutcomeSucceeded, w.payment(reference).Outcome)
 		require.Equal(w, 1, w.charges(reference))
 	},
-	"an untried payment says so": func(w *world) {
-		_, reference := w.prepare("visa")
-		require.Equal(w, checkout.OutcomeUntried, w.payment(reference).Outcome)
-	},
 	// The network itself would let a declined intent be paid with another card.
 	"a declined card": func(w *world) {
 		req, reference := w.prepare("visa_chargeDeclined")
 		got := w.confirm(reference, 1, req)
-		require.Equal(w, checkout.OutcomeFailed, got.Outcome)
-		require.Equal(w, checkout.FailureCardDeclined, got.Failure)
+		w.requireFailed(got, checkout.FailureCardDeclined)
 		require.Equal(w, "0002", got.Method.Last4)
 		require.Equal(w, got, w.payment(reference))
 		req.Token = w.newRequest("visa").Token
@@ -64,8 +59,7 @@ var contract = map[string]func(*world){
 		req, reference := w.prepare("visa_chargeDeclined")
 		w.confirm(reference, 1, req)
 		got := w.cancel(reference, checkout.FailureCardDeclined)
-		require.Equal(w, checkout.OutcomeFailed, got.Outcome)
-		require.Equal(w, checkout.FailureCardDeclined, got.Failure)
+		w.requireFailed(got, checkout.FailureCardDeclined)
 		require.Equal(w, "0002", got.Method.Last4, "what the merchant sees of the card stays")
 
 		good := w.newRequest("visa")
@@ -114,8 +108,7 @@ var contract = map[string]func(*world){
 		req, reference := w.prepare("visa")
 		req.Token = "ctoken_thatNobodyMade"
 		got := w.confirm(reference, 1, req)
-		require.Equal(w, checkout.OutcomeFailed, got.Outcome)
-		require.Equal(w, checkout.FailureProcessingError, got.Failure)
+		w.requireFailed(got, checkout.FailureProcessingError)
 		require.Equal(w, checkout.OutcomeFailed, w.cancel(reference, got.Failure).Outcome)
 		require.Equal(w, 0, w.charges(reference))
 	},
@@ -130,8 +123,7 @@ var contract = map[string]func(*world){
 	"a canceled payment is never charged": func(w *world) {
 		req, reference := w.prepare("visa")
 		got := w.cancel(reference, checkout.FailureProcessingError)
-		require.Equal(w, checkout.OutcomeFailed, got.Outcome)
-		require.Equal(w, checkout.FailureProcessingError, got.Failure)
+		w.requireFailed(got, checkout.FailureProcessingError)
 		require.Equal(w, checkout.OutcomeFailed, w.confirm(reference, 1, req).Outcome)
 		w.requireDead(reference, req.Token)
 	},
@@ -159,8 +151,7 @@ var contract = map[string]func(*world){
 			require.NotEqual(w, reference, again)
 			require.Equal(w, checkout.OutcomeUntried, w.payment(again).Outcome)
 		}
-		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
-		require.Equal(w, 1, w.charges(reference))
+		w.requireCharged(reference, 1, req)
 		if again != reference {
 			require.Equal(w, 0, w.charges(again))
 		}
@@ -293,8 +284,7 @@ var contract = map[string]func(*world){
 		req, reference := w.prepare("threeDSecure2Required")
 		w.atBank(w.confirm(reference, 1, req).ActionURL, "refuse")
 		got := w.payment(reference)
-		require.Equal(w, checkout.OutcomeFailed, got.Outcome)
-		require.Equal(w, checkout.FailureThreeDSFailed, got.Failure)
+		w.requireFailed(got, checkout.FailureThreeDSFailed)
 		require.True(w, got.Method.ThreeDSecure)
 		require.Equal(w, checkout.FailureThreeDSFailed, w.cancel(reference, got.Failure).Failure)
 		w.requireDead(reference, w.newRequest("visa").Token)
@@ -318,8 +308,7 @@ var contract = map[string]func(*world){
 		w.atBank(w.confirm(reference, 1, req).ActionURL, "confirm")
 		require.Equal(w, checkout.OutcomeAgreed, w.payment(reference).Outcome)
 		got := w.confirm(reference, 2, req)
-		require.Equal(w, checkout.OutcomeFailed, got.Outcome)
-		require.Equal(w, checkout.FailureCardDeclined, got.Failure)
+		w.requireFailed(got, checkout.FailureCardDeclined)
 		require.Equal(w, 0, w.charges(reference))
 	},
 	"a lost answer of a confirmation": func(w *world) {
@@ -336,8 +325,7 @@ var contract = map[string]func(*world){
 		require.NoError(w, w.double.Plan(acquirer.Fault{
 			Kind: acquirer.FaultSlow, Match: "GET /v1/payment_intents/" + reference, Count: 1, Delay: 50,
 		}))
-		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 2, req).Outcome)
-		require.Equal(w, 1, w.charges(reference))
+		w.requireCharged(reference, 2, req)
 	},
 	"a lost answer of prepare": func(w *world) {
 		w.needDouble()
@@ -375,14 +363,12 @@ var contract = map[string]func(*world){
 			require.ErrorContains(w, err, "Stripe answered 500")
 		}
 		require.Equal(w, checkout.OutcomeUntried, w.payment(reference).Outcome)
-		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 2, req).Outcome)
-		require.Equal(w, 1, w.charges(reference))
+		w.requireCharged(reference, 2, req)
 	},
 	"a saved 500 after the charge": func(w *world) {
 		req, reference := w.prepare("visa")
 		w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: reference + "/confirm", Count: 1, AfterEffect: true})
-		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
-		require.Equal(w, 1, w.charges(reference))
+		w.requireCharged(reference, 1, req)
 	},
 	"a saved 500 after the bank's yes": func(w *world) {
 		req, reference := w.prepare("threeDSecure2Required")
@@ -391,8 +377,7 @@ var contract = map[string]func(*world){
 		w.fault(acquirer.Fault{Kind: acquirer.FaultBroken, Match: reference + "/confirm", Count: 1})
 		require.ErrorContains(w, must.Err(w.network.Confirm(w.Context(), reference, 2, req)), "the confirmation has not taken place")
 		require.Equal(w, checkout.OutcomeAgreed, w.payment(reference).Outcome)
-		require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 3, req).Outcome)
-		require.Equal(w, 1, w.charges(reference))
+		w.requireCharged(reference, 3, req)
 	},
 	"too many requests": func(w *world) {
 		req, reference := w.prepare("visa")
@@ -477,9 +462,18 @@ var contract = map[string]func(*world){
 	},
 }
 
+func (w *world) requireFailed(got checkout.ChargeResult, why checkout.FailureCode) {
+	require.Equal(w, []string{string(checkout.OutcomeFailed), string(why)}, []string{string(got.Outcome), string(got.Failure)})
+}
+
+// requireCharged confirms, and money is taken once.
+func (w *world) requireCharged(reference string, number int, req checkout.ChargeRequest) {
+	require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, number, req).Outcome)
+	require.Equal(w, 1, w.charges(reference))
+}
+
 // requireDead tries to charge a canceled intent past the adapter.
 func (w *world) requireDead(reference, token string) {
-	w.Helper()
 	_, err := w.api.V1PaymentIntents.Confirm(w.Context(), reference, &api.PaymentIntentConfirmParams{
 		ConfirmationToken: api.String(token), ReturnURL: api.String("https://pay.example/"),
 	})
@@ -490,7 +484,6 @@ func (w *world) requireDead(reference, token string) {
 
 // refunded returns how much of the intent's charges went back, in minor units.
 func (w *world) refunded(reference string) int64 {
-	w.Helper()
 	var sum int64
 	params := &api.ChargeListParams{PaymentIntent: api.String(reference)}
 	for charge, err := range w.api.V1Charges.List(w.Context(), params).All(w.Context()) {
@@ -515,7 +508,6 @@ func (w *world) alone() *world {
 
 // fault plans a fault for this intent alone. The other parts of the contract run at the same time.
 func (w *world) fault(f acquirer.Fault) {
-	w.Helper()
 	w.needDouble()
 	require.NoError(w, w.double.Plan(f))
 }

@@ -31,7 +31,6 @@ const testKey = "sk_test_contract"
 
 // newDouble starts a double of its own for the test.
 func newDouble(t *testing.T) *world {
-	t.Helper()
 	double := must.Get(acquirer.Start(t.Context(), acquirer.Options{
 		DatabaseURL: pgtemp.ForTest(t, nil), SecretKey: testKey,
 	}))(t)
@@ -40,7 +39,6 @@ func newDouble(t *testing.T) *world {
 }
 
 func newWorld(t *testing.T, key, apiURL string, double *acquirer.Acquirer) *world {
-	t.Helper()
 	network := must.Get(stripe.New(stripe.Options{
 		SecretKey: key, Mode: checkout.ModeTest, APIURL: apiURL, Simulated: apiURL != "",
 	}))(t)
@@ -70,7 +68,6 @@ func TestContract_Stripe(t *testing.T) {
 }
 
 func (w *world) holds(t *testing.T) {
-	t.Helper()
 	for name, part := range contract {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +107,6 @@ func (w *world) in(t *testing.T) *world {
 
 // newRequest returns a request for a new transaction with one of Stripe's test cards (pm_card_…).
 func (w *world) newRequest(card string) checkout.ChargeRequest {
-	w.Helper()
 	token := must.Get(w.api.V1TestHelpersConfirmationTokens.Create(w.Context(),
 		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)}))(w)
 	return checkout.ChargeRequest{
@@ -120,43 +116,36 @@ func (w *world) newRequest(card string) checkout.ChargeRequest {
 }
 
 func (w *world) prepare(card string) (checkout.ChargeRequest, string) {
-	w.Helper()
 	req := w.newRequest(card)
 	reference := must.Get(w.network.Prepare(w.Context(), req))(w)
 	return req, reference
 }
 
 func (w *world) confirm(reference string, number int, req checkout.ChargeRequest) checkout.ChargeResult {
-	w.Helper()
 	return must.Get(w.network.Confirm(w.Context(), reference, number, req))(w)
 }
 
 // paid makes a payment with a card that is charged at once.
 func (w *world) paid(card string) (checkout.ChargeRequest, string) {
-	w.Helper()
 	req, reference := w.prepare(card)
 	require.Equal(w, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
 	return req, reference
 }
 
 func (w *world) refund(reference, id string) checkout.RefundResult {
-	w.Helper()
 	return must.Get(w.network.Refund(w.Context(), reference, id))(w)
 }
 
 func (w *world) payment(reference string) checkout.ChargeResult {
-	w.Helper()
 	return must.Get(w.network.Payment(w.Context(), reference))(w)
 }
 
 func (w *world) cancel(reference string, reason checkout.FailureCode) checkout.ChargeResult {
-	w.Helper()
 	return must.Get(w.network.Cancel(w.Context(), reference, reason))(w)
 }
 
 // charges returns how often money was taken for the intent.
 func (w *world) charges(reference string) int {
-	w.Helper()
 	paid := 0
 	params := &api.ChargeListParams{PaymentIntent: api.String(reference)}
 	for charge, err := range w.api.V1Charges.List(w.Context(), params).All(w.Context()) {
@@ -170,7 +159,6 @@ func (w *world) charges(reference string) int {
 
 // needDouble skips what Stripe cannot be asked for.
 func (w *world) needDouble() {
-	w.Helper()
 	if w.double == nil {
 		w.Skip("Stripe's test mode does not fail, forget or go to the bank on command")
 	}
@@ -178,7 +166,6 @@ func (w *world) needDouble() {
 
 // atBank answers the bank's question as a browser does and returns where the customer is sent.
 func (w *world) atBank(page, answer string) string {
-	w.Helper()
 	w.needDouble() // Stripe's own page needs a browser
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response := must.Get(client.PostForm(page, url.Values{"answer": {answer}}))(w)
@@ -197,7 +184,6 @@ func (w *world) address() string {
 
 // publishableKey is the key that every page holds.
 func (w *world) publishableKey() string {
-	w.Helper()
 	if w.double != nil {
 		return "pk_test_contract"
 	}

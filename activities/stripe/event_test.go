@@ -136,42 +136,30 @@ func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
 	t.Parallel()
 	w := newDouble(t)
 	since := time.Now().Add(-time.Minute)
-	none, more, err := w.network.Events(t.Context(), "", since)
-	require.NoError(t, err)
-	require.Empty(t, none)
-	require.False(t, more)
+	events := func(cursor string, wantMore bool) []books.AcquirerEvent {
+		got, more, err := w.network.Events(t.Context(), cursor, since)
+		require.NoError(t, err)
+		require.Equal(t, wantMore, more)
+		return got
+	}
+	require.Empty(t, events("", false))
 
 	req, reference := w.prepare("visa")
 	w.confirm(reference, 1, req)
-	all, more, err := w.network.Events(t.Context(), "", since)
-	require.NoError(t, err)
-	require.False(t, more)
+	all := events("", false)
 	require.Equal(t, []string{"payment_intent.created", "charge.succeeded", "payment_intent.succeeded"}, types(all))
 	require.Equal(t, reference, all[1].Reference)
-
-	next, more, err := w.network.Events(t.Context(), all[0].ID, since)
-	require.NoError(t, err)
-	require.False(t, more)
-	require.Equal(t, all[1:], next)
-	none, _, err = w.network.Events(t.Context(), all[2].ID, since)
-	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Equal(t, all[1:], events(all[0].ID, false))
+	require.Empty(t, events(all[2].ID, false))
 
 	for range 110 { // more than one page
 		w.cancel(w.mustPrepare(req), checkout.FailureProcessingError)
 	}
-	page, more, err := w.network.Events(t.Context(), all[2].ID, since)
-	require.NoError(t, err)
-	require.True(t, more)
+	page := events(all[2].ID, true)
 	require.Len(t, page, 100)
 	require.Equal(t, "payment_intent.created", page[0].Type)
-	rest, _, err := w.network.Events(t.Context(), page[99].ID, since)
-	require.NoError(t, err)
-	require.Len(t, rest, 100)
-	first, more, err := w.network.Events(t.Context(), "", since)
-	require.NoError(t, err)
-	require.True(t, more)
-	require.Equal(t, append(all, page[:97]...), first)
+	require.Len(t, events(page[99].ID, true), 100)
+	require.Equal(t, append(all, page[:97]...), events("", true))
 }
 
 // A busy account lists more pages without a cursor than fit into one heartbeat timeout.
@@ -204,7 +192,6 @@ func types(events []books.AcquirerEvent) []string {
 
 // mustPrepare prepares another transaction with the facts of req.
 func (w *world) mustPrepare(req checkout.ChargeRequest) string {
-	w.Helper()
 	req.TransactionID = checkout.NewID(checkout.PrefixTransaction)
 	return must.Get(w.network.Prepare(w.Context(), req))(w)
 }

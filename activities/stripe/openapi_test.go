@@ -115,7 +115,6 @@ func check(value any) error {
 
 // compared returns the address of a proxy. It compares the double's answers with Stripe's document, field by field.
 func compared(t *testing.T, apiURL string) string {
-	t.Helper()
 	to := must.Get(url.Parse(apiURL))(t)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },

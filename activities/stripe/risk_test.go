@@ -12,7 +12,6 @@ import (
 
 // risks asks for the risks of a charge. Their ids differ in each run and are left out.
 func (w *world) risks(reference string) []books.ChargeRisk {
-	w.Helper()
 	got := must.Get(w.network.Risks(w.Context(), reference))(w)
 	for i := range got {
 		require.NotEmpty(w, got[i].ID)
