@@ -35,7 +35,6 @@ func TestPhase_EveryMessage(t *testing.T) {
 
 // readmeTable returns the cells of the table with this head.
 func readmeTable(t *testing.T, first string, messages ...checkout.Message) map[string]map[checkout.Message]string {
-	t.Helper()
 	text, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	head := "\n| " + first + " |"

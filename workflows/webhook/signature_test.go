@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -96,29 +95,4 @@ func total(s webhook.Schedule) (sum time.Duration) {
 		sum += d
 	}
 	return sum
-}
-
-// BenchmarkSign measures the signature of one attempt.
-func BenchmarkSign(b *testing.B) {
-	digest, now := webhook.SecretDigest(webhook.NewSecret()), time.Now()
-	for _, size := range []int{1 << 10, 64 << 10} {
-		body := bytes.Repeat([]byte("x"), size)
-		b.Run(fmt.Sprintf("%d KiB", size>>10), func(b *testing.B) {
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				webhook.Sign(digest, now, body)
-			}
-		})
-	}
-}
-
-// BenchmarkVerify measures the check of one signature, at a merchant or in POST /v1/webhooks/verify.
-func BenchmarkVerify(b *testing.B) {
-	secret, now, body := webhook.NewSecret(), time.Now(), bytes.Repeat([]byte("x"), 1<<10)
-	header := webhook.Sign(webhook.SecretDigest(secret), now, body)
-	for b.Loop() {
-		if err := webhook.Verify(secret, header, body, now); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -108,7 +108,6 @@ func TestDecide(t *testing.T) {
 
 // decisionTable returns the step of each row of the table in README.md.
 func decisionTable(t *testing.T) map[int]string {
-	t.Helper()
 	text, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "## The delivery: what an attempt finds")
