@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/contract"
 )
@@ -47,8 +48,7 @@ func TestNames_StayAsStored(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := must.Get(os.ReadFile(file))(t)
 	require.Equal(t, string(want), got, "with new names only, add them: go test ./worker -run TestNames -update-names")
 }
 

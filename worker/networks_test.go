@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/activities/ethereum"
 	"example.com/checkout/activities/rate"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
@@ -18,8 +19,7 @@ import (
 // TestOpenNetworks_OnlyPayoutsWaitForANode: a network that is away delays its own payouts only.
 func TestOpenNetworks_OnlyPayoutsWaitForANode(t *testing.T) {
 	t.Parallel()
-	signer, err := ethereum.NewRemoteSigner("http://127.0.0.1:1")
-	require.NoError(t, err)
+	signer := must.Get(ethereum.NewRemoteSigner("http://127.0.0.1:1"))(t)
 	rates := rate.Defaults()
 	rates.Sources, rates.Lock = []string{rate.Kraken, rate.Coinbase}, time.Hour
 	s := PayoutSettings{

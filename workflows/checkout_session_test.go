@@ -21,9 +21,9 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
-	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 	"example.com/checkout/workflows/webhook"
 )
@@ -34,7 +34,6 @@ func startOptions(id string) client.StartWorkflowOptions {
 
 // runSession runs the session's workflow to its end and returns its result.
 func runSession(t *testing.T, env *testsuite.TestWorkflowEnvironment, in contract.CheckoutSessionInput) contract.CheckoutSessionResult {
-	t.Helper()
 	return execute[contract.CheckoutSessionResult](t, env, contract.TypeCheckoutSession, in)
 }
 
@@ -97,8 +96,17 @@ func payoutCutShort(w *run) func() bool {
 func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	chain := &flakyChain{PayoutSender: &sandbox.Payouts{Sandbox: w.Store.Sandbox}, away: 3}
-	w.payments.Test.Chains[checkout.ChainSandbox] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: chain}
+	chain, tries := &sandbox.Payouts{Sandbox: w.Store.Sandbox}, 0
+	w.payments.Test.Chains[checkout.ChainSandbox] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: sends(
+		func(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
+			if tries++; tries == 1 {
+				<-ctx.Done()
+			}
+			if tries <= 3 {
+				return treasury.TransferOutcome{}, context.DeadlineExceeded
+			}
+			return chain.Transfer(ctx, p)
+		})}
 	started := children(w.env)
 	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
@@ -106,26 +114,16 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	require.Equal(t, checkout.OutcomeSucceeded, paid.result.(contract.PaymentResult).Outcome, "the customer has the answer")
 	require.Equal(t, checkout.PayoutSent, w.read(w.s.ID).Payout.Status)
 	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypePayout, contract.TypeWebhookDelivery}, *started)
-	require.Equal(t, 4, chain.tries, "once by the session, the others by the Payout")
+	require.Equal(t, 4, tries, "once by the session, the others by the Payout")
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_transfer`))
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
-// flakyChain does not answer the first times; the very first time it hangs.
-type flakyChain struct {
-	activities.PayoutSender
-	away, tries int
-}
+// sends is a sender of payouts.
+type sends func(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error)
 
-func (c *flakyChain) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
-	c.tries++
-	if c.tries == 1 {
-		<-ctx.Done()
-	}
-	if c.tries <= c.away {
-		return treasury.TransferOutcome{}, context.DeadlineExceeded
-	}
-	return c.PayoutSender.Transfer(ctx, p)
+func (s sends) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
+	return s(ctx, p)
 }
 
 func TestPayout_SendsAndTells(t *testing.T) {
@@ -161,24 +159,19 @@ func TestPayout_WithoutARowFails(t *testing.T) {
 
 // completed brings a session to completed without a workflow and returns its payout's id.
 func (w *world) completed(card string) string {
-	w.t.Helper()
 	s, _ := w.session()
 	return w.pay(s, card)
 }
 
 // pay charges the card and decides the payment without a workflow.
 func (w *world) pay(s checkout.Session, card ...string) string {
-	w.t.Helper()
 	in := activities.PaymentInput{Ref: s.Ref, TransactionID: w.payment(s.ID, append(card, cardSucceeds)[0])}
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet)
 	env := suite.NewTestActivityEnvironment()
 	env.RegisterActivity(w.payments)
-	_, err := env.ExecuteActivity(w.payments.ChargeCard, in)
-	require.NoError(w.t, err)
-	got, err := w.payments.FinishPayment(w.t.Context(), in)
-	require.NoError(w.t, err)
-	return got.PayoutID
+	must.Get(env.ExecuteActivity(w.payments.ChargeCard, in))(w.t)
+	return must.Get(w.payments.FinishPayment(w.t.Context(), in))(w.t).PayoutID
 }
 
 func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
@@ -198,55 +191,86 @@ func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
 	require.Equal(t, 3, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
 }
 
-func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
-	w := newRun(t)
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardFraud)})
-	require.Equal(t, checkout.StatusFailed, runSession(t, w.env, w.in).Status)
-}
-
-func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
-	w := newRun(t)
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardLostAnswer)})
-	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_charge`))
-	require.Equal(t, 1, w.count(`SELECT calls FROM sandbox_charge`), "the repeat asks before it charges")
-}
-
-func TestCheckoutSession_ThreeDSecure(t *testing.T) {
+// Each payment is made after a minute.
+func TestCheckoutSession_EndsByItsPayment(t *testing.T) {
 	t.Parallel()
+	nothing := func(*run, string) {}
+	complete := func(w *run, id string) {
+		update(w.env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
+	}
+	signal := func(w *run, id string) {
+		w.after(3*time.Minute, func() { w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id}) })
+	}
+	bank := func(outcome checkout.PaymentOutcome, failure checkout.FailureCode, then func(*run, string)) func(*run, string) {
+		return func(w *run, id string) {
+			w.after(2*time.Minute, func() { bankDecides(outcome, failure)(w.world, id) })
+			then(w, id)
+		}
+	}
 	for name, c := range map[string]struct {
-		bank    func(w *world, transactionID string)
-		signal  bool
-		want    checkout.Status
-		failure string
+		card  string
+		steer func(w *run, id string)
+		want  checkout.Status
+		rows  map[string]int // by their table and condition
 	}{
-		"passed":                        {bankDecides(checkout.OutcomeSucceeded, ""), false, checkout.StatusCompleted, ""},
-		"passed, by a signal":           {bankDecides(checkout.OutcomeSucceeded, ""), true, checkout.StatusCompleted, ""},
-		"failed":                        {bankDecides(checkout.OutcomeFailed, checkout.FailureThreeDSFailed), false, checkout.StatusExpired, "three_ds_failed"},
-		"a signal alone moves no money": {func(*world, string) {}, true, checkout.StatusExpired, "three_ds_abandoned"},
-		"abandoned":                     {nil, false, checkout.StatusExpired, "three_ds_abandoned"},
+		"blocked as fraud":                         {cardFraud, nothing, checkout.StatusFailed, nil},
+		"3-D Secure passed":                        {card3DS, bank(checkout.OutcomeSucceeded, "", complete), checkout.StatusCompleted, nil},
+		"3-D Secure passed, by a signal":           {card3DS, bank(checkout.OutcomeSucceeded, "", signal), checkout.StatusCompleted, nil},
+		"3-D Secure failed":                        {card3DS, bank(checkout.OutcomeFailed, checkout.FailureThreeDSFailed, complete), checkout.StatusExpired, failed("three_ds_failed")},
+		"3-D Secure: a signal alone moves nothing": {card3DS, signal, checkout.StatusExpired, failed("three_ds_abandoned")},
+		"3-D Secure abandoned":                     {card3DS, nothing, checkout.StatusExpired, failed("three_ds_abandoned")},
+		"its first answer is lost": {cardLostAnswer, nothing, checkout.StatusCompleted, map[string]int{
+			"sandbox_charge": 1, "sandbox_charge WHERE calls = 1": 1, // the repeat asks before it charges
+		}},
+		// The worker may die after the charge and before it is noted. The rate was stored before the charge.
+		"the note of its charge is lost": {cardSucceeds, func(w *run, _ string) {
+			w.refuse("UPDATE OF outcome ON transaction")
+			w.after(5*time.Minute, func() { w.Exec(w.t, `DROP TRIGGER away ON transaction`) })
+		}, checkout.StatusCompleted, map[string]int{"payout WHERE exchange_rate = '1.08'": 1}},
+		"the network calls back five times": {cardSlow, func(w *run, id string) {
+			w.after(2*time.Minute, func() {
+				bankDecides(checkout.OutcomeSucceeded, "")(w.world, id)
+				for range 5 {
+					w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
+				}
+			})
+		}, checkout.StatusCompleted, map[string]int{"event WHERE type = 'checkout.completed'": 1}},
+		"canceled during its charge": {cardSucceeds, func(w *run, _ string) {
+			w.slowCharge(w.env, 10*time.Second)
+			w.after(65*time.Second, w.env.CancelWorkflow)
+		}, checkout.StatusCompleted, nil},
+		"the network never answers": {cardSucceeds, func(w *run, _ string) {
+			w.payments.Test.Cards[checkout.AcquirerSandbox] = deafNetwork{w.cards}
+		}, checkout.StatusExpired, map[string]int{
+			"transaction WHERE failure = 'processing_error'": 1, "sandbox_charge WHERE outcome = 'succeeded'": 0, // nor can it be charged later
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newRun(t)
-			id := w.payment(w.s.ID, card3DS)
+			id := w.payment(w.s.ID, c.card)
 			pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-			if c.bank != nil {
-				w.env.RegisterDelayedCallback(func() { c.bank(w.world, id) }, 2*time.Minute)
-				if c.signal {
-					w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id}) }, 3*time.Minute)
-				} else {
-					update(w.env, 3*time.Minute, contract.UpdateComplete, "c", contract.CompleteInput{TransactionID: id})
-				}
-			}
-			got := runSession(t, w.env, w.in)
-			require.Equal(t, checkout.OutcomeActionRequired, pay.result.(contract.PaymentResult).Outcome)
-			require.Equal(t, c.want, got.Status)
-			if c.failure != "" {
-				require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE failure = $1 AND status = 'failed'`, c.failure))
-				require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
+			c.steer(w, id)
+			require.Equal(t, c.want, runSession(t, w.env, w.in).Status)
+			require.Equal(t, c.card == card3DS, pay.result.(contract.PaymentResult).Outcome == checkout.OutcomeActionRequired)
+			for rows, n := range c.rows {
+				require.Equal(t, n, w.count(`SELECT count(*) FROM `+rows), rows)
 			}
 		})
 	}
+}
+
+// failed are the rows of a payment that failed.
+func failed(failure string) map[string]int {
+	return map[string]int{
+		"transaction WHERE status = 'failed' AND failure = '" + failure + "'": 1, "event WHERE type = 'checkout.failed'": 1,
+	}
+}
+
+// deafNetwork never answers a charge.
+type deafNetwork struct{ checkout.CardNetwork }
+
+func (deafNetwork) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	return checkout.ChargeResult{}, context.DeadlineExceeded
 }
 
 // A run that was terminated while a payment was in flight is started again, and
@@ -270,8 +294,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 			if c.card != "" {
 				w.charge(w.s, w.in.PaymentID)
 			} else {
-				_, err := w.Sessions.BeginPayment(t.Context(), w.s.Ref, w.in.PaymentID, checkout.Quote{Rate: money.MustRate("1.08")}, w.in.PaymentID)
-				require.NoError(t, err)
+				w.begin(w.s, w.in.PaymentID)
 			}
 			if c.bank != nil {
 				c.bank(w.world, w.in.PaymentID)
@@ -290,38 +313,10 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 	}
 }
 
-// The worker may die after the charge and before it is noted. The rate was stored before the
-// charge, so the payout still has it.
-func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
-	w := newRun(t)
-	id := w.payment(w.s.ID, cardSucceeds)
-	w.refuse("UPDATE OF outcome ON transaction")
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	w.env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
-	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
-	rate := w.text(`SELECT exchange_rate FROM payout`)
-	require.Equal(t, "1.08", rate)
-}
-
 func bankDecides(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(*world, string) {
 	return func(w *world, transactionID string) {
-		_, err := w.Sandbox.DecideSandboxCharge(context.Background(), transactionID, outcome, failure)
-		require.NoError(w.t, err)
+		must.Get(w.Sandbox.DecideSandboxCharge(context.Background(), transactionID, outcome, failure))(w.t)
 	}
-}
-
-func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
-	w := newRun(t)
-	id := w.payment(w.s.ID, cardSlow)
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	w.env.RegisterDelayedCallback(func() {
-		bankDecides(checkout.OutcomeSucceeded, "")(w.world, id)
-		for range 5 {
-			w.env.SignalWorkflow(contract.SignalComplete, contract.CompleteInput{TransactionID: id})
-		}
-	}, 2*time.Minute)
-	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.completed'`))
 }
 
 func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T) {
@@ -452,14 +447,6 @@ func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
 	}
 }
 
-func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T) {
-	w := newRun(t)
-	w.slowCharge(w.env, 10*time.Second)
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
-	w.env.RegisterDelayedCallback(w.env.CancelWorkflow, time.Minute+5*time.Second)
-	require.Equal(t, checkout.StatusCompleted, runSession(t, w.env, w.in).Status)
-}
-
 func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
 	w := newRun(t)
 	// The earlier run charged a card that waits for 3-D Secure; this one begins anew.
@@ -493,22 +480,24 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 			update(env, 70*time.Second, contract.UpdateExpire, "expire")
 		}, checkout.StatusExpired, []string{contract.TypeWebhookDelivery}},
 	} {
-		w := newSerialWorld(t).newRun()
-		w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
-		started, late := children(w.env), payoutCutShort(w)
-		w.env.OnWorkflow(contract.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
-		var shown []string
-		w.env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
-			status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(contract.SearchAttributeSessionStatus)
-			shown = append(shown, status)
-		}).Return(nil)
-		update(w.env, time.Minute, contract.UpdatePay, "first", contract.PayInput{TransactionID: w.payment(w.s.ID, cardDeclined)})
-		ends.do(w.env, w.world, w.s.ID)
-		require.Equal(t, ends.status, runSession(t, w.env, w.in).Status, name)
-		if !late() {
-			require.Equal(t, ends.starts, *started, name)
-		}
-		require.Equal(t, []string{string(ends.status)}, shown, name)
+		t.Run(name, func(t *testing.T) {
+			w := newRun(t)
+			w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
+			started, late := children(w.env), payoutCutShort(w)
+			w.env.OnWorkflow(contract.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
+			var shown []string
+			w.env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
+				status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(contract.SearchAttributeSessionStatus)
+				shown = append(shown, status)
+			}).Return(nil)
+			update(w.env, time.Minute, contract.UpdatePay, "first", contract.PayInput{TransactionID: w.payment(w.s.ID, cardDeclined)})
+			ends.do(w.env, w.world, w.s.ID)
+			require.Equal(t, ends.status, runSession(t, w.env, w.in).Status)
+			if !late() {
+				require.Equal(t, ends.starts, *started)
+			}
+			require.Equal(t, []string{string(ends.status)}, shown)
+		})
 	}
 }
 
@@ -535,22 +524,6 @@ func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T)
 	for _, p := range patience {
 		require.Greater(t, p, 365*24*time.Hour)
 	}
-}
-
-func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {
-	w := newRun(t)
-	w.payments.Test.Cards[checkout.AcquirerSandbox] = deafNetwork{w.cards}
-	pay := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
-	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
-	require.Equal(t, checkout.FailureProcessingError, pay.result.(contract.PaymentResult).Failure)
-	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "and it can never be charged later")
-}
-
-// deafNetwork never answers a charge.
-type deafNetwork struct{ checkout.CardNetwork }
-
-func (deafNetwork) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
-	return checkout.ChargeResult{}, context.DeadlineExceeded
 }
 
 // TestCheckoutSession_OneWinner goes through the interleavings of pay, expire

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/money"
@@ -25,15 +26,14 @@ func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
 		want   checkout.Status
 	}{
 		"the decision is refused, for another run made it": {cardSucceeds, finishing(func(w *world, in activities.PaymentInput) error {
-			_, err := w.payments.FinishPayment(context.Background(), in)
-			require.NoError(w.t, err)
+			must.Get(w.payments.FinishPayment(context.Background(), in))(w.t)
 			return final(contract.ErrTypeSessionNotPending)
 		}), checkout.StatusCompleted},
 		"the decision finds no session": {cardSucceeds, finishing(func(*world, activities.PaymentInput) error {
 			return final(contract.ErrTypeSessionNotFound)
 		}), checkout.StatusCompleted},
 		"the answer is lost before the decision": {cardSucceeds, finishing(func(w *world, _ activities.PaymentInput) error {
-			w.exec(`UPDATE transaction SET outcome = 'processing'`)
+			w.Exec(w.t, `UPDATE transaction SET outcome = 'processing'`)
 			return nil
 		}), checkout.StatusCompleted},
 		"the decision fails":                         {cardSucceeds, finishing(func(*world, activities.PaymentInput) error { return final("Anything") }), checkout.StatusCompleted},
@@ -72,13 +72,13 @@ func final(errType string) error {
 
 // charge begins a payment and charges its card, as a run that is gone has done.
 func (w *world) charge(s checkout.Session, id string) {
-	w.t.Helper()
-	_, err := w.Sessions.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id)
-	require.NoError(w.t, err)
-	c, err := w.Sessions.Charge(w.t.Context(), s.Ref, id)
-	require.NoError(w.t, err)
-	_, err = w.cards.Confirm(w.t.Context(), id, 1, c.ChargeRequest)
-	require.NoError(w.t, err)
+	w.begin(s, id)
+	c := must.Get(w.Sessions.Charge(w.t.Context(), s.Ref, id))(w.t)
+	must.Get(w.cards.Confirm(w.t.Context(), id, 1, c.ChargeRequest))(w.t)
+}
+
+func (w *world) begin(s checkout.Session, id string) {
+	must.Get(w.Sessions.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, id))(w.t)
 }
 
 // finishing lets the first FinishPayment fail; without an error it goes on.

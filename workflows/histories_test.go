@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // TestHistories_AreOnlyAdded holds the digests of the stored histories: a workflow that no longer
@@ -18,20 +20,17 @@ import (
 func TestHistories_AreOnlyAdded(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("testdata", "histories")
-	list, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
-	require.NoError(t, err)
+	list := must.Get(os.ReadFile(filepath.Join(dir, "SHA256SUMS")))(t)
 	want := map[string]string{}
 	for line := range strings.Lines(string(list)) {
 		digest, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
 		require.True(t, ok, line)
 		want[name] = digest
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*.json")))(t)
 	is := map[string]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		sum := sha256.Sum256(text)
 		is[filepath.Base(file)] = hex.EncodeToString(sum[:])
 	}

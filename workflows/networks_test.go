@@ -37,21 +37,17 @@ func (b *quietBank) Payment(context.Context, string) (checkout.ChargeResult, err
 	return checkout.ChargeResult{Outcome: checkout.OutcomeAgreed}, nil
 }
 
-// emptyTreasury holds every payout.
-type emptyTreasury struct{ asked atomic.Int32 }
-
-func (e *emptyTreasury) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
-	e.asked.Add(1)
-	return treasury.TransferOutcome{Held: checkout.HoldFloat}, nil
-}
-
 // TestCheckoutSession_OnTestNetworks: a test session watches a payment whose network tells nobody, and its
 // payout on a real chain has a run. A payout on hold is not sent.
 func TestCheckoutSession_OnTestNetworks(t *testing.T) {
 	w := newRun(t)
-	bank, treasury := &quietBank{}, &emptyTreasury{}
+	bank, asked := &quietBank{}, atomic.Int32{}
+	empty := sends(func(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
+		asked.Add(1)
+		return treasury.TransferOutcome{Held: checkout.HoldFloat}, nil
+	})
 	w.payments.Test.Cards[checkout.AcquirerStripe] = bank
-	w.payments.Test.Chains["eip155:31337"] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: treasury}
+	w.payments.Test.Chains["eip155:31337"] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: empty}
 	id := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(t, w.Sessions.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: w.s.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerStripe, ChainRef: "eip155:31337",
@@ -62,6 +58,6 @@ func TestCheckoutSession_OnTestNetworks(t *testing.T) {
 	require.Equal(t, checkout.OutcomeActionRequired, pay.result.(contract.PaymentResult).Outcome)
 	require.EqualValues(t, 2, bank.confirms.Load())
 	require.Equal(t, []string{contract.TypePayout}, *started)
-	require.EqualValues(t, 1, treasury.asked.Load(), "by the payout's own run only")
+	require.EqualValues(t, 1, asked.Load(), "by the payout's own run only")
 	require.Equal(t, checkout.PayoutPending, w.read(w.s.ID).Payout.Status)
 }

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
@@ -132,9 +133,7 @@ func TestOptions_OfChildren(t *testing.T) {
 
 // optionsOf names what options.go declares of these types of package workflow.
 func optionsOf(t *testing.T, types ...string) []string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "options.go", nil, 0)
-	require.NoError(t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "options.go", nil, 0))(t)
 	is := func(e ast.Expr) bool {
 		s, ok := e.(*ast.SelectorExpr)
 		return ok && slices.Contains(types, s.Sel.Name)

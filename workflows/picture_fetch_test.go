@@ -17,7 +17,6 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -51,20 +50,15 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 				_, _ = rw.Write(c.body) // the client may hang up
 			}))
 			t.Cleanup(server.Close)
-			terms, address := w.terms(nil), server.URL+"/beans.png?token=tok-secret-canary"
-			terms.LineItems = []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: terms.Amount, ImageURL: &address}}
-			s, err := w.Sessions.CreateSession(t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow)
-			require.NoError(t, err)
-			require.Len(t, s.Pictures, 1)
-
-			env := w.env(s.Pictures[0].ID, time.Now())
+			ref := w.picture(server.URL + "/beans.png?token=tok-secret-canary")
+			env := w.env(ref.ID, time.Now())
 			env.RegisterActivity(activities.NewPictures(w.Store.Pictures, activities.NewAddressGuard(!c.private)))
 			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
 				var in any
 				require.NoError(t, args.Get(&in))
 				require.NotContains(t, fmt.Sprint(in), "canary")
 			})
-			env.ExecuteWorkflow(contract.TypePictureFetch, s.Owner.Ref(s.Pictures[0].ID))
+			env.ExecuteWorkflow(contract.TypePictureFetch, ref)
 			require.True(t, env.IsWorkflowCompleted())
 			require.NoError(t, env.GetWorkflowError(), "a page without a picture is no failure")
 
@@ -81,14 +75,17 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 	}
 }
 
+// picture creates a session whose line item has a picture at the address.
+func (w *world) picture(address string) checkout.Ref {
+	terms := w.terms(nil)
+	terms.LineItems = []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: terms.Amount, ImageURL: &address}}
+	return w.owner().Ref(w.create(terms).Pictures[0].ID)
+}
+
 // TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever: the row counts the tries of all workers.
 func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) {
 	w := newWorld(t)
-	terms, address := w.terms(nil), "http://127.0.0.1:1/"
-	terms.LineItems = []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: terms.Amount, ImageURL: &address}}
-	s, err := w.Sessions.CreateSession(t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow)
-	require.NoError(t, err)
-	ref := s.Owner.Ref(s.Pictures[0].ID)
+	ref := w.picture("http://127.0.0.1:1/")
 	for range 3 {
 		_, _, err := w.Pictures.BeginPicture(t.Context(), ref)
 		require.NoError(t, err)
@@ -98,7 +95,6 @@ func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) 
 		env.RegisterActivity(activities.NewPictures(w.Store.Pictures, activities.NewAddressGuard(true)))
 		env.ExecuteWorkflow(contract.TypePictureFetch, ref)
 		require.NoError(t, env.GetWorkflowError())
-		got := w.text(`SELECT concat_ws('|', status, failure, tries) FROM picture`)
-		require.Equal(t, want, got)
+		require.Equal(t, want, w.text(`SELECT concat_ws('|', status, failure, tries) FROM picture`))
 	}
 }

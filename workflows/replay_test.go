@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/contract"
@@ -42,10 +43,8 @@ type history struct {
 	closed         bool
 }
 
-func histories(t testing.TB) []history {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(*historiesDir, "*.json"))
-	require.NoError(t, err)
+func histories(t *testing.T) []history {
+	paths := must.Get(filepath.Glob(filepath.Join(*historiesDir, "*.json")))(t)
 	require.NotEmpty(t, paths, "no histories are stored")
 	var all []history
 	for _, path := range paths {
@@ -66,12 +65,9 @@ func histories(t testing.TB) []history {
 	return all
 }
 
-func readHistory(t testing.TB, path string) *historypb.History {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	h, err := client.HistoryFromJSON(bytes.NewReader(text), client.HistoryJSONOptions{})
-	require.NoError(t, err)
+func readHistory(t *testing.T, path string) *historypb.History {
+	text := must.Get(os.ReadFile(path))(t)
+	h := must.Get(client.HistoryFromJSON(bytes.NewReader(text), client.HistoryJSONOptions{}))(t)
 	return h
 }
 
@@ -203,16 +199,4 @@ func TestReplay_FindsRenamedFieldsAndUnknownWorkflows(t *testing.T) {
 	gone := stored("merchant_update.json")
 	gone.Events[0].GetWorkflowExecutionStartedEventAttributes().WorkflowType.Name = "Gone"
 	require.EqualError(t, worker.Replay(workflow.Execution{}, gone), "this version does not have the workflow")
-}
-
-// BenchmarkReplay is what a worker pays for a run that it does not have in memory:
-// after a restart it is every open one.
-func BenchmarkReplay(b *testing.B) {
-	for _, h := range histories(b) {
-		b.Run(h.name, func(b *testing.B) {
-			for b.Loop() {
-				require.NoError(b, worker.Replay(h.run, h.History))
-			}
-		})
-	}
 }

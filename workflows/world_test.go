@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -52,14 +53,7 @@ const (
 
 // newWorld returns the world of a test. The test runs beside others.
 func newWorld(t *testing.T) *world {
-	t.Helper()
 	t.Parallel()
-	return newSerialWorld(t)
-}
-
-// newSerialWorld is for a test with one world after another.
-func newSerialWorld(t *testing.T) *world {
-	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 0)
 	w := &world{Store: store, Database: db, t: t, receiver: newReceiver(t)}
@@ -80,84 +74,65 @@ func newSerialWorld(t *testing.T) *world {
 
 // session creates a session of one hour and the input of its workflow.
 func (w *world) session() (checkout.Session, contract.CheckoutSessionInput) {
-	w.t.Helper()
-	s, err := w.Sessions.CreateSession(w.t.Context(), storage.NewSession{Session: w.terms(nil), Lifetime: time.Hour}, w.noWorkflow)
-	require.NoError(w.t, err)
+	s := w.create(w.terms(nil))
 	return s, contract.CheckoutSessionInput{
 		Ref: w.owner().Ref(s.ID), ExpiresAt: s.ExpiresAt, ActionTimeout: contract.ActionTimeout,
 	}
 }
 
+// create creates a session without a run: the test runs the workflow itself.
+func (w *world) create(terms checkout.Session) checkout.Session {
+	return must.Get(w.Sessions.CreateSession(w.t.Context(), storage.NewSession{Session: terms, Lifetime: time.Hour}, w.noWorkflow))(w.t)
+}
+
 func (w *world) terms(webhookURL *string) checkout.Session {
 	return checkout.Session{
-		Ref: w.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050,
+		Ref: w.owner().Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050,
 		Currency: money.EUR, PayoutCurrency: money.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`), WebhookURL: webhookURL,
 	}
 }
 
-// noWorkflow starts nothing: the test runs the workflow itself.
 func (w *world) noWorkflow(context.Context, checkout.Session) error { return nil }
 
-func (w *world) owner() checkout.Owner {
-	return w.merchant.Owner(checkout.ModeTest)
-}
+func (w *world) owner() checkout.Owner { return w.merchant.Owner(checkout.ModeTest) }
 
 // payment notes a payment with a test card, as the hosted page does.
 func (w *world) payment(sessionID, number string) string {
-	w.t.Helper()
 	token, method, err := w.cards.Tokenize(w.t.Context(), checkout.Card{Number: number, ExpMonth: 12, ExpYear: 2099, CVC: "123"})
 	require.NoError(w.t, err)
-	p := storagetest.Payment(w.merchant.Owner(checkout.ModeTest).Ref(sessionID))
+	p := storagetest.Payment(w.owner().Ref(sessionID))
 	p.CardToken, p.Method = token, method
 	require.NoError(w.t, w.Sessions.CreatePayment(w.t.Context(), p))
 	return p.ID
 }
 
 func (w *world) endpoint(events ...webhook.EventType) {
-	w.t.Helper()
-	_, err := w.Webhooks.CreateEndpoint(w.t.Context(), webhook.Endpoint{
-		Ref: w.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
+	must.Get(w.Webhooks.CreateEndpoint(w.t.Context(), webhook.Endpoint{
+		Ref: w.owner().Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: w.receiver.URL, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-	})
-	require.NoError(w.t, err)
+	}))(w.t)
 }
 
 // read returns a session as a merchant sees it.
 func (w *world) read(id string) checkout.Session {
-	w.t.Helper()
-	s, err := w.Sessions.Session(w.t.Context(), w.merchant.Owner(checkout.ModeTest).Ref(id))
-	require.NoError(w.t, err)
-	return s
+	return must.Get(w.Sessions.Session(w.t.Context(), w.owner().Ref(id)))(w.t)
 }
 
-// count returns the one number that sql selects.
 func (w *world) count(sql string, args ...any) int {
-	w.t.Helper()
 	return storagetest.Value[int](w.t, w.Database, sql, args...)
 }
 
-// text returns the one text that sql selects.
 func (w *world) text(sql string, args ...any) string {
-	w.t.Helper()
 	return storagetest.Value[string](w.t, w.Database, sql, args...)
-}
-
-func (w *world) exec(sql string) {
-	w.t.Helper()
-	w.Exec(w.t, sql)
 }
 
 // refuse makes PostgreSQL refuse a statement, such as INSERT ON webhook_attempt, as
 // it does while it is away. Who drops the trigger away of the table mends it.
-func (w *world) refuse(statement string) {
-	w.t.Helper()
-	w.refuseWith(statement, "57P01")
-}
+func (w *world) refuse(statement string) { w.refuseWith(statement, "57P01") }
 
 func (w *world) refuseWith(statement, code string) {
-	w.t.Helper()
-	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '` + code + `'; END $$`)
-	w.exec(`CREATE TRIGGER away BEFORE ` + statement + ` EXECUTE FUNCTION away()`)
+	w.Exec(w.t, `CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '`+code+`'; END $$`)
+	w.Exec(w.t, `CREATE TRIGGER away BEFORE `+statement+` EXECUTE FUNCTION away()`)
 }
 
 // env returns a time-skipping environment that runs id with the real activities.
@@ -186,15 +161,12 @@ type run struct {
 }
 
 func newRun(t *testing.T) *run {
-	t.Helper()
-	return newWorld(t).newRun()
-}
-
-func (w *world) newRun() *run {
-	w.t.Helper()
+	w := newWorld(t)
 	s, in := w.session()
 	return &run{w, s, in, w.env(s.ID, s.CreatedAt)}
 }
+
+func (w *run) after(d time.Duration, do func()) { w.env.RegisterDelayedCallback(do, d) }
 
 // sent is the workflow of a new delivery, in a world that it has for itself. It begins now.
 type sent struct {
@@ -204,19 +176,13 @@ type sent struct {
 }
 
 func newDelivery(t *testing.T) *sent {
-	t.Helper()
-	return newWorld(t).newDelivery()
-}
-
-func (w *world) newDelivery() *sent {
-	w.t.Helper()
+	w := newWorld(t)
 	in := w.delivery()
 	return &sent{w, in, w.env(in.ID, time.Now())}
 }
 
 // execute runs a workflow to its end and returns its result.
 func execute[R any](t *testing.T, env *testsuite.TestWorkflowEnvironment, workflow string, in any) R {
-	t.Helper()
 	env.ExecuteWorkflow(workflow, in)
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
@@ -292,23 +258,16 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) types() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var types []string
-	for _, a := range r.arrivals {
-		types = append(types, a.header.Get("X-Service-Event-Type"))
-	}
-	return types
-}
+func (r *receiver) types() []string { return r.headers("X-Service-Event-Type") }
 
-// attempts returns the numbers of the attempts that came, as their headers have them.
-func (r *receiver) attempts() []string {
+// attempts returns the numbers of the attempts that came.
+func (r *receiver) attempts() []string { return r.headers("X-Service-Attempt") }
+
+func (r *receiver) headers(name string) (values []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var numbers []string
 	for _, a := range r.arrivals {
-		numbers = append(numbers, a.header.Get("X-Service-Attempt"))
+		values = append(values, a.header.Get(name))
 	}
-	return numbers
+	return values
 }
