@@ -117,6 +117,14 @@ func (l *load) log(t *testing.T, s *shop) {
 
 func (l *load) p99() time.Duration { return l.lags[len(l.lags)*99/100] }
 
+// inBubble runs a test in virtual time, beside others.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
+}
+
 // TestLanes_KeepUpWithTheShop: 20 a second of a shop that takes a second need 20 attempts under way.
 func TestLanes_KeepUpWithTheShop(t *testing.T) {
 	t.Parallel()
@@ -133,15 +141,12 @@ func TestLanes_KeepUpWithTheShop(t *testing.T) {
 		"ten threads, enough":           {&shop{takes: 300 * time.Millisecond, threads: 10}, 25, 1000, time.Second, 0.05},
 		"one thread, faster than it is": {&shop{takes: 100 * time.Millisecond, threads: 1}, 8, 400, time.Second, 0.05},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l := sendAt(newLanes(firstLimit, 64, Slots), c.shop, c.perSecond, c.n)
-				l.log(t, c.shop)
-				require.LessOrEqual(t, l.p99(), c.lag)
-				require.LessOrEqual(t, float64(l.tries)/float64(c.n), c.tries)
-				require.Zero(t, l.hung)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			l := sendAt(newLanes(firstLimit, 64, Slots), c.shop, c.perSecond, c.n)
+			l.log(t, c.shop)
+			require.LessOrEqual(t, l.p99(), c.lag)
+			require.LessOrEqual(t, float64(l.tries)/float64(c.n), c.tries)
+			require.Zero(t, l.hung)
 		})
 	}
 }
@@ -162,26 +167,23 @@ func TestLanes_DrainABacklogAtThePaceOfTheShop(t *testing.T) {
 		"at most 20 a second":   {&shop{takes: 300 * time.Millisecond}, laneBounds{rateLimit: 20}, 20, 0},
 		"at most one at a time": {&shop{takes: 100 * time.Millisecond}, laneBounds{maxInFlight: 1}, 10, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				const n = 1000
-				ls, began := newLanes(firstLimit, 64, Slots), time.Now()
-				require.Zero(t, ls.enter(t.Context(), visit{lane: "a", merchant: "m"}))
-				ls.bound(visit{lane: "a"}, c.bounds)
-				ls.leave(visit{lane: "a", merchant: "m"}, outcome{})
-				l := sendAt(ls, c.shop, 150, n)
-				l.log(t, c.shop)
-				rate := n / time.Since(began).Seconds()
-				require.Greater(t, rate, 0.75*c.fastest)
-				require.LessOrEqual(t, rate, 1.03*c.fastest)
-				require.LessOrEqual(t, l.tries, 3*n)
-				require.LessOrEqual(t, c.shop.refused, c.refused)
-				require.Zero(t, l.hung)
-				if c.bounds.maxInFlight > 0 {
-					require.Equal(t, c.bounds.maxInFlight, c.shop.peak)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			const n = 1000
+			ls, began := newLanes(firstLimit, 64, Slots), time.Now()
+			require.Zero(t, ls.enter(t.Context(), visit{lane: "a", merchant: "m"}))
+			ls.bound(visit{lane: "a"}, c.bounds)
+			ls.leave(visit{lane: "a", merchant: "m"}, outcome{})
+			l := sendAt(ls, c.shop, 150, n)
+			l.log(t, c.shop)
+			rate := n / time.Since(began).Seconds()
+			require.Greater(t, rate, 0.75*c.fastest)
+			require.LessOrEqual(t, rate, 1.03*c.fastest)
+			require.LessOrEqual(t, l.tries, 3*n)
+			require.LessOrEqual(t, c.shop.refused, c.refused)
+			require.Zero(t, l.hung)
+			if c.bounds.maxInFlight > 0 {
+				require.Equal(t, c.bounds.maxInFlight, c.shop.peak)
+			}
 		})
 	}
 }
@@ -194,50 +196,47 @@ func TestLanes_ABacklogYieldsWhileNewDeliveriesAreLate(t *testing.T) {
 		10: {5, 24},  // 10 keep the lateness at half more than without the backlog
 		60: {30, 64}, // most deliveries are new, so the backlog is not what makes them late
 	} {
-		t.Run(fmt.Sprintf("%d new deliveries a second", perSecond), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ls, s := newLanes(firstLimit, 64, Slots), &shop{takes: time.Second}
-				underWay := func() int {
-					synctest.Wait() // for what happens at this time
-					s.mu.Lock()
-					defer s.mu.Unlock()
-					return s.underWay
+		inBubble(t, fmt.Sprintf("%d new deliveries a second", perSecond), func(t *testing.T) {
+			ls, s := newLanes(firstLimit, 64, Slots), &shop{takes: time.Second}
+			underWay := func() int {
+				synctest.Wait() // for what happens at this time
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.underWay
+			}
+			pass := func(d time.Duration) { // and new deliveries of another shop
+				if perSecond == 0 {
+					time.Sleep(d)
+					return
 				}
-				pass := func(d time.Duration) { // and new deliveries of another shop
-					if perSecond == 0 {
-						time.Sleep(d)
-						return
-					}
-					for range int(d.Seconds()) * perSecond {
-						time.Sleep(time.Second / time.Duration(perSecond))
-						v := visit{lane: "b", merchant: "n"}
-						require.Zero(t, ls.enter(t.Context(), v))
-						ls.beganFresh(v, s.lateness())
-						ls.leave(v, outcome{effect: showsCapacity, began: time.Now()})
-					}
+				for range int(d.Seconds()) * perSecond {
+					time.Sleep(time.Second / time.Duration(perSecond))
+					v := visit{lane: "b", merchant: "n"}
+					require.Zero(t, ls.enter(t.Context(), v))
+					ls.beganFresh(v, s.lateness())
+					ls.leave(v, outcome{effect: showsCapacity, began: time.Now()})
 				}
-				pass(time.Minute)
-				var l load
-				var all sync.WaitGroup
-				all.Go(func() {
-					for range 9000 {
-						all.Go(func() { l.send(ls, visit{lane: "a", merchant: "m"}, s) })
-						time.Sleep(time.Second / 150)
-					}
-				})
-				pass(30 * time.Second)
-				for range 30 {
-					pass(time.Second)
-					require.GreaterOrEqual(t, underWay(), want.least)
-					require.LessOrEqual(t, underWay(), want.most)
+			}
+			pass(time.Minute)
+			var l load
+			var all sync.WaitGroup
+			all.Go(func() {
+				for range 9000 {
+					all.Go(func() { l.send(ls, visit{lane: "a", merchant: "m"}, s) })
+					time.Sleep(time.Second / 150)
 				}
-				time.Sleep(time.Minute)
-				require.GreaterOrEqual(t, underWay(), 5, "the others have none any more")
-				all.Wait()
-				l.log(t, s)
-				require.Less(t, l.tries, 3*9000)
 			})
+			pass(30 * time.Second)
+			for range 30 {
+				pass(time.Second)
+				require.GreaterOrEqual(t, underWay(), want.least)
+				require.LessOrEqual(t, underWay(), want.most)
+			}
+			time.Sleep(time.Minute)
+			require.GreaterOrEqual(t, underWay(), 5, "the others have none any more")
+			all.Wait()
+			l.log(t, s)
+			require.Less(t, l.tries, 3*9000)
 		})
 	}
 }
@@ -446,30 +445,27 @@ func TestLane_OfSessionsOwnURLsIsTheMerchantsHost(t *testing.T) {
 func TestLanes_TurnsOfAnEndpointThatHungHoldBackNothingOnceItAnswers(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]effect{"it answers": showsCapacity, "it refuses, then answers": showsOverload} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
-				attempt := func(shown effect, takes time.Duration) {
-					require.Zero(t, ls.enter(t.Context(), a))
-					began := time.Now()
-					time.Sleep(takes)
-					ls.leave(a, outcome{effect: shown, began: began})
-				}
-				attempt(showsHang, 10*time.Second)
+		inBubble(t, name, func(t *testing.T) {
+			ls, a := newLanes(firstLimit, 64, Slots), visit{lane: "a", merchant: "m"}
+			attempt := func(shown effect, takes time.Duration) {
 				require.Zero(t, ls.enter(t.Context(), a))
-				for range 5000 {
-					ls.enter(t.Context(), a)
-				}
-				ls.leave(a, outcome{})
-				attempt(first, 50*time.Millisecond)
-				attempt(showsCapacity, 50*time.Millisecond)
-				turns := enterAll(ls, a, 3)
-				require.Equal(t, 50*time.Millisecond, ls.byName["a"].limit.pace())
-				for _, got := range turns {
-					require.LessOrEqual(t, got.wait, 2*time.Second)
-				}
-			})
+				began := time.Now()
+				time.Sleep(takes)
+				ls.leave(a, outcome{effect: shown, began: began})
+			}
+			attempt(showsHang, 10*time.Second)
+			require.Zero(t, ls.enter(t.Context(), a))
+			for range 5000 {
+				ls.enter(t.Context(), a)
+			}
+			ls.leave(a, outcome{})
+			attempt(first, 50*time.Millisecond)
+			attempt(showsCapacity, 50*time.Millisecond)
+			turns := enterAll(ls, a, 3)
+			require.Equal(t, 50*time.Millisecond, ls.byName["a"].limit.pace())
+			for _, got := range turns {
+				require.LessOrEqual(t, got.wait, 2*time.Second)
+			}
 		})
 	}
 }

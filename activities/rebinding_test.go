@@ -51,12 +51,6 @@ func listen(t *testing.T, address string) *doorCounter {
 	return d
 }
 
-// freePort returns a port of this test alone, for several addresses.
-func freePort(t *testing.T) string {
-	ports := must.Get(pgtemp.FreePorts(1))(t)
-	return strconv.Itoa(ports[0])
-}
-
 // unguarded returns receivers without the guard.
 func unguarded(r *net.Resolver) receivers {
 	transport := newTransport(NewAddressGuard(false), checkout.ModeTest)
@@ -132,7 +126,7 @@ func knock(t *testing.T, r receivers, door *doorCounter) reply {
 // The name got its private address after registration. 127.0.0.2 stands for the public one: no test uses the internet.
 func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port := strconv.Itoa(must.Get(pgtemp.FreePorts(1))(t)[0]) // for several addresses
 	public := listen(t, "127.0.0.2:"+port)
 	if public == nil {
 		t.Skip("only Linux has all of 127.0.0.0/8")

@@ -110,22 +110,26 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// Each attempt has its own connection.
-func TestReceiver_ResumesTheSessionOfAnEarlierAttempt(t *testing.T) {
+// Each attempt has its own connection. A merchant may send as many certificates as TLS allows.
+func TestReceiver_ResumesTheSessionOfAnEarlierAttemptUnlessItIsLarge(t *testing.T) {
 	t.Parallel()
-	var resumed []bool
-	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		resumed = append(resumed, r.TLS.DidResume)
-	}))
-	defer server.Close()
-	r := newReceivers(NewAddressGuard(true))
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	r.test.(*http.Transport).TLSClientConfig.RootCAs = roots
-	for range 3 {
-		got := r.post(t.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}"))
-		require.Equal(t, 200, got.status)
+	for certificates, want := range map[int][]bool{1: {false, true, true}, 40: {false, false, false}} {
+		var resumed []bool
+		server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			resumed = append(resumed, r.TLS.DidResume)
+		}))
+		t.Cleanup(server.Close)
+		chain := &server.TLS.Certificates[0]
+		for len(chain.Certificate) < certificates {
+			chain.Certificate = append(chain.Certificate, chain.Certificate[0])
+		}
+		r := newReceivers(NewAddressGuard(true))
+		r.test.(*http.Transport).TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+		for range 3 {
+			require.Equal(t, 200, r.post(t.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}")).status)
+		}
+		require.Equal(t, want, resumed, "%d certificates", certificates)
 	}
-	require.Equal(t, []bool{false, true, true}, resumed)
 }
 
 func TestRetryAfter_InSecondsOrAsADate(t *testing.T) {
@@ -146,25 +150,4 @@ func TestRetryAfter_InSecondsOrAsADate(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A merchant may send as many certificates as TLS allows.
-func TestReceiver_KeepsNoLargeSession(t *testing.T) {
-	t.Parallel()
-	var resumed []bool
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		resumed = append(resumed, r.TLS.DidResume)
-	}))
-	server.StartTLS()
-	defer server.Close()
-	chain := &server.TLS.Certificates[0]
-	for len(chain.Certificate) < 40 {
-		chain.Certificate = append(chain.Certificate, chain.Certificate[0])
-	}
-	r := newReceivers(NewAddressGuard(true))
-	r.test.(*http.Transport).TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	for range 2 {
-		require.Equal(t, 200, r.post(t.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}")).status)
-	}
-	require.Equal(t, []bool{false, false}, resumed)
 }
