@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -55,24 +54,6 @@ func TestCheckoutSession_ExpiresAtItsAbsoluteTime(t *testing.T) {
 	require.Equal(t, 40*time.Minute, env.Now().Sub(late).Round(time.Second))
 	require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
 	require.Empty(t, w.receiver.types(), "expiry has no event")
-}
-
-func TestCheckoutSession_PaidTellsTheMerchantTwiceAndPaysOut(t *testing.T) {
-	w := newRun(t)
-	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	paid := update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: w.payment(w.s.ID, cardSucceeds)})
-	started, late := children(w.env), payoutCutShort(w)
-	got := runSession(t, w.env, w.in)
-	require.Equal(t, checkout.StatusCompleted, got.Status)
-	require.NoError(t, paid.err)
-	require.Equal(t, contract.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, paid.result)
-	read := w.read(w.s.ID)
-	require.Equal(t, checkout.StatusCompleted, read.Status)
-	require.Equal(t, checkout.PayoutSent, read.Payout.Status)
-	if !late() {
-		require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypeWebhookDelivery}, *started, "the payout needed no Payout")
-	}
-	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
 
 // children notes the types of the children that start.
@@ -344,22 +325,6 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 			require.LessOrEqual(t, asked, c.most+1)
 			require.Equal(t, c.most < 20, last.accepted, "what changes nothing is refused before it leaves a trace")
 		})
-	}
-}
-
-func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
-	w := newRun(t)
-	id := w.payment(w.s.ID, card3DS)
-	update(w.env, time.Minute, contract.UpdatePay, "p", contract.PayInput{TransactionID: id})
-	var advanced []*reply
-	for i := range 100 {
-		advanced = append(advanced, update(w.env, 2*time.Minute+time.Duration(i)*time.Second, contract.UpdateAdvance, "a"+strconv.Itoa(i)))
-	}
-	require.Equal(t, checkout.StatusExpired, runSession(t, w.env, w.in).Status)
-	require.True(t, advanced[0].accepted)
-	for _, again := range advanced[1:] {
-		require.False(t, again.accepted, "each that is accepted counts toward Temporal's limit of the run")
-		require.Equal(t, contract.ErrTypePaymentInFlight, errType(again.err))
 	}
 }
 

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -20,74 +21,60 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// optionsRow is what Temporal is told of one activity. A time of 0 is not set.
-type optionsRow struct {
-	queue                                    string // "": that of the workflow
-	startToClose, scheduleToClose, heartbeat time.Duration
-	first                                    time.Duration // before the second attempt
-	factor                                   float64
-	longest                                  time.Duration
-	attempts                                 int32 // 0: no limit
-	waitForCancel                            bool
-}
-
-func (r *optionsRow) retry(p *temporal.RetryPolicy) {
-	r.first, r.factor, r.longest = p.InitialInterval, p.BackoffCoefficient, p.MaximumInterval
-	r.attempts = p.MaximumAttempts
-}
-
-func ofActivity(o workflow.ActivityOptions) optionsRow {
-	r := optionsRow{
-		queue: o.TaskQueue, startToClose: o.StartToCloseTimeout, scheduleToClose: o.ScheduleToCloseTimeout,
-		heartbeat: o.HeartbeatTimeout, waitForCancel: o.WaitForCancellation,
+// told writes the options of an activity, without those that are not set.
+func told(startToClose, scheduleToClose, heartbeat time.Duration, p *temporal.RetryPolicy) string {
+	text := "a try " + startToClose.String()
+	if scheduleToClose > 0 {
+		text += ", all tries " + scheduleToClose.String()
 	}
-	r.retry(o.RetryPolicy)
-	return r
+	if heartbeat > 0 {
+		text += ", heartbeat " + heartbeat.String()
+	}
+	if p.InitialInterval > 0 {
+		text += fmt.Sprintf(", retried after %v × %v up to %v", p.InitialInterval, p.BackoffCoefficient, p.MaximumInterval)
+	}
+	if p.MaximumAttempts > 0 {
+		text += fmt.Sprintf(", %d tries", p.MaximumAttempts)
+	}
+	return text
 }
 
-func ofLocal(o workflow.LocalActivityOptions) optionsRow {
-	r := optionsRow{startToClose: o.StartToCloseTimeout, scheduleToClose: o.ScheduleToCloseTimeout}
-	r.retry(o.RetryPolicy)
-	return r
+func ofActivity(o workflow.ActivityOptions) string {
+	text := told(o.StartToCloseTimeout, o.ScheduleToCloseTimeout, o.HeartbeatTimeout, o.RetryPolicy)
+	if o.TaskQueue != "" {
+		text += ", on " + o.TaskQueue
+	}
+	if o.WaitForCancellation {
+		text += ", awaited after a cancel"
+	}
+	return text
+}
+
+func ofLocal(o workflow.LocalActivityOptions) string {
+	return told(o.StartToCloseTimeout, o.ScheduleToCloseTimeout, 0, o.RetryPolicy)
 }
 
 // TestOptions_AreThese holds every option of an activity: a replay does not see a changed time-out or retry policy.
 func TestOptions_AreThese(t *testing.T) {
 	t.Parallel()
-	const ms = time.Millisecond
-	rows := map[string]struct{ is, want optionsRow }{
-		"decideOptions": {ofLocal(decideOptions), optionsRow{
-			startToClose: 10 * time.Second, scheduleToClose: forever, first: 200 * ms, factor: 2, longest: 5 * time.Second,
-		}},
-		"chargeOptions": {ofActivity(chargeOptions), optionsRow{
-			startToClose: 40 * time.Second, scheduleToClose: 2 * time.Minute, first: 500 * ms, factor: 2, longest: 10 * time.Second,
-		}},
-		"cancelOptions": {ofActivity(cancelOptions), optionsRow{
-			startToClose: 40 * time.Second, first: time.Second, factor: 2, longest: time.Minute,
-		}},
-		"watchOptions": {ofActivity(watchOptions), optionsRow{
-			startToClose: 20 * time.Minute, heartbeat: 30 * time.Second, first: time.Second, factor: 2, longest: 30 * time.Second,
-		}},
-		"followOptions": {ofActivity(followOptions), optionsRow{startToClose: 2 * time.Minute, attempts: 1}},
-		"broadcastOptions": {ofActivity(broadcastOptions), optionsRow{
-			startToClose: 30 * time.Second, scheduleToClose: 5 * time.Minute, first: time.Second, factor: 2, longest: time.Minute,
-		}},
-		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), optionsRow{startToClose: time.Second, attempts: 1}},
-		"sendOptions": {ofActivity(sendOptions(0, "shop.example")), optionsRow{
-			queue: contract.TaskQueueWebhooks, startToClose: 15 * time.Second, first: 30 * time.Second, factor: 6.16,
-			longest: 12 * time.Hour, attempts: 6, waitForCancel: true,
-		}},
-		"firstAttemptOptions": {ofLocal(firstAttemptOptions("shop.example")), optionsRow{startToClose: 15 * time.Second, attempts: 1}},
-		"recordOptions": {ofActivity(recordOptions), optionsRow{
-			queue: contract.TaskQueueWebhooks, startToClose: 10 * time.Second, first: 500 * ms, factor: 2, longest: time.Minute,
-		}},
-		"fetchOptions": {ofActivity(fetchOptions), optionsRow{
-			queue: contract.TaskQueueWebhooks, startToClose: 40 * time.Second, first: 5 * time.Second, factor: 2, longest: time.Minute,
-		}},
-		"housekeepingOptions": {ofActivity(housekeepingOptions), optionsRow{
-			startToClose: 10 * time.Minute, scheduleToClose: 15 * time.Minute, heartbeat: 30 * time.Second,
-			first: time.Second, factor: 2, longest: time.Minute,
-		}},
+	rows := map[string]struct{ is, want string }{
+		"decideOptions":     {ofLocal(decideOptions), "a try 10s, all tries 87600h0m0s, retried after 200ms × 2 up to 5s"},
+		"chargeOptions":     {ofActivity(chargeOptions), "a try 40s, all tries 2m0s, retried after 500ms × 2 up to 10s"},
+		"cancelOptions":     {ofActivity(cancelOptions), "a try 40s, retried after 1s × 2 up to 1m0s"},
+		"watchOptions":      {ofActivity(watchOptions), "a try 20m0s, heartbeat 30s, retried after 1s × 2 up to 30s"},
+		"followOptions":     {ofActivity(followOptions), "a try 2m0s, 1 tries"},
+		"broadcastOptions":  {ofActivity(broadcastOptions), "a try 30s, all tries 5m0s, retried after 1s × 2 up to 1m0s"},
+		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), "a try 1s, 1 tries"},
+		"sendOptions": {
+			ofActivity(sendOptions(0, "shop.example")),
+			"a try 15s, retried after 30s × 6.16 up to 12h0m0s, 6 tries, on webhooks, awaited after a cancel",
+		},
+		"firstAttemptOptions": {ofLocal(firstAttemptOptions("shop.example")), "a try 15s, 1 tries"},
+		"recordOptions":       {ofActivity(recordOptions), "a try 10s, retried after 500ms × 2 up to 1m0s, on webhooks"},
+		"fetchOptions":        {ofActivity(fetchOptions), "a try 40s, retried after 5s × 2 up to 1m0s, on webhooks"},
+		"housekeepingOptions": {
+			ofActivity(housekeepingOptions), "a try 10m0s, all tries 15m0s, heartbeat 30s, retried after 1s × 2 up to 1m0s",
+		},
 	}
 	var named []string
 	for name, row := range rows {

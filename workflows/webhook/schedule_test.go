@@ -14,3 +14,13 @@ func TestFallbackDelay_BeginsAndEndsLikeTheSchedule(t *testing.T) {
 		require.InDelta(t, want, FallbackDelay(n+1), float64(10*time.Second), "after attempt %d", n+1)
 	}
 }
+
+func TestRetrySchedule_IsTheOneOfTheInterfaceDocument(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, RetrySchedule)
+	for n, want := range map[int]time.Duration{0: 0, 1: 30 * time.Second, 5: 12 * time.Hour, 6: 0} {
+		got, ok := RetrySchedule.RetryDelay(n)
+		require.Equal(t, want, got, "after attempt %d", n)
+		require.Equal(t, want > 0, ok, "after attempt %d", n)
+	}
+}

@@ -78,21 +78,3 @@ func TestVerify(t *testing.T) {
 	}
 	require.ErrorIs(t, webhook.Verify(webhook.NewSecret(), good, body, now), webhook.ErrSignatureMismatch)
 }
-
-func TestRetrySchedule_IsTheOneOfTheInterfaceDocument(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, webhook.Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, webhook.RetrySchedule)
-	require.Equal(t, 14*time.Hour+35*time.Minute+30*time.Second, total(webhook.RetrySchedule))
-	for n, want := range map[int]time.Duration{0: 0, 1: 30 * time.Second, 5: 12 * time.Hour, 6: 0} {
-		got, ok := webhook.RetrySchedule.RetryDelay(n)
-		require.Equal(t, want, got, "after attempt %d", n)
-		require.Equal(t, want > 0, ok, "after attempt %d", n)
-	}
-}
-
-func total(s webhook.Schedule) (sum time.Duration) {
-	for _, d := range s {
-		sum += d
-	}
-	return sum
-}
