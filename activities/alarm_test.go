@@ -15,11 +15,9 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
-	"example.com/checkout/workflows/treasury"
 )
 
 // collect returns the reader of this process's metrics. The global meter can be set once only.
@@ -51,21 +49,6 @@ func alarms(t *testing.T) map[string]bool {
 	return raised
 }
 
-// answering is a network that refuses or holds.
-type answering struct {
-	noting
-	prepare, transfer error
-	held              checkout.PayoutHold
-}
-
-func (a answering) Prepare(context.Context, checkout.ChargeRequest) (string, error) {
-	return "", a.prepare
-}
-
-func (a answering) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
-	return treasury.TransferOutcome{Held: a.held}, a.transfer
-}
-
 // TestAlarms_AreRaisedForWhatAPersonMustMend, and for nothing that ends by itself.
 func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) {
 	d := newDesk(t) // no other test raises an alarm in test mode
@@ -75,11 +58,11 @@ func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) {
 	d.must(d.ConfirmPayment, paid)
 	payout := d.payout(paid)
 	charge := func(err error) {
-		d.Test.Cards[checkout.AcquirerStripe] = answering{prepare: err}
+		d.Test.Cards[checkout.AcquirerStripe] = noting{d: d, prepare: func() error { return err }}
 		require.Error(t, must.Err(d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))))
 	}
 	hold := func(why checkout.PayoutHold) {
-		d.Test.Chains[testChain] = activities.PayoutRoute{Payouts: answering{held: why}}
+		d.Test.Chains[testChain] = activities.PayoutRoute{Payouts: noting{d: d, held: why}}
 		d.must(d.BroadcastPayout, payout)
 	}
 	round := func(says ...string) {

@@ -138,9 +138,12 @@ func (b *liveBooks) availableAt(c books.Charged) (at *time.Time) {
 }
 
 // run executes an activity of the books and decodes its result.
-func run[T any](b *liveBooks, activity any) (T, error) {
+func run[T any](b *liveBooks, activity any, setUp ...func(*testsuite.TestActivityEnvironment)) (T, error) {
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
+	for _, do := range setUp {
+		do(env)
+	}
 	var got T
 	value, err := env.ExecuteActivity(activity, contract.ModeInput{Mode: checkout.ModeLive})
 	if err == nil {
@@ -149,29 +152,25 @@ func run[T any](b *liveBooks, activity any) (T, error) {
 	return got, err
 }
 
-// runIn executes an activity of the books whose time ends with a context.
-func (b *liveBooks) runIn(ctx context.Context, activity any) error {
-	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
-	env.RegisterActivity(b.Books)
-	_, err := env.ExecuteActivity(activity, contract.ModeInput{Mode: checkout.ModeLive})
-	return err
+// until ends the time of an activity with a context.
+func until(ctx context.Context) func(*testsuite.TestActivityEnvironment) {
+	return func(env *testsuite.TestActivityEnvironment) {
+		env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
+	}
 }
 
 // tries executes an activity of the books n times. Each one gets the last heartbeat of the one before.
 func (b *liveBooks) tries(n int, of any) (errs []error) {
 	var last converter.EncodedValues
 	for range n {
-		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-		env.RegisterActivity(b.Books)
-		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, at converter.EncodedValues) { last = at })
-		if last != nil {
-			var at any
-			require.NoError(b.t, last.Get(&at))
-			env.SetHeartbeatDetails(at)
-		}
-		_, err := env.ExecuteActivity(of, contract.ModeInput{Mode: checkout.ModeLive})
-		errs = append(errs, err)
+		errs = append(errs, must.Err(run[int](b, of, func(env *testsuite.TestActivityEnvironment) {
+			if last != nil {
+				var at any
+				require.NoError(b.t, last.Get(&at))
+				env.SetHeartbeatDetails(at)
+			}
+			env.SetOnActivityHeartbeatListener(func(_ *activity.Info, at converter.EncodedValues) { last = at })
+		})))
 	}
 	return errs
 }
@@ -565,7 +564,7 @@ func TestReconcileCharges_OldChargesHoldUpNoList(t *testing.T) {
 			return books.Charged{}, ctx.Err()
 		}
 	})
-	require.NoError(t, b.runIn(ctx, b.ReconcileCharges))
+	require.NoError(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges, until(ctx))))
 	require.Equal(t, map[books.FindingKind]string{books.FindingChargeUnmatched: unmatched.Reference}, b.findings())
 }
 
@@ -583,7 +582,7 @@ func TestReconcileCharges_WhatMayStillChangeIsComparedAgain(t *testing.T) {
 			return succeeded(ctx, since, until)
 		}
 	})
-	require.Error(t, b.runIn(ctx, b.ReconcileCharges))
+	require.Error(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges, until(ctx))))
 	place := storagetest.Value[time.Time](t, b.Database, `SELECT compared_to FROM acquirer_comparison`)
 	require.GreaterOrEqual(t, time.Since(place), 48*time.Hour)
 }
@@ -610,7 +609,7 @@ func TestReconcileCharges_APartThatIsTooLongForATry(t *testing.T) {
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		stop = cancel
-		require.Error(t, b.runIn(ctx, b.ReconcileCharges))
+		require.Error(t, must.Err(run[activities.ReconcileChargesResult](b, b.ReconcileCharges, until(ctx))))
 		cancel()
 	}
 	require.Equal(t, 3*time.Hour, place().Sub(begin))

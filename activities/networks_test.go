@@ -57,11 +57,18 @@ func (d *desk) chain(name string) activities.PayoutRoute {
 	return activities.PayoutRoute{Rates: noting{d: d, name: name}, Payouts: noting{d: d, name: name}}
 }
 
-// noting is a card network, a source of rates and a sender of payouts that notes the questions.
+// noting is a card network, a source of rates and a sender of payouts that notes the questions. A field that is set
+// changes an answer.
 type noting struct {
 	checkout.CardNetwork
 	d    *desk
 	name string
+
+	prepare func() error                 // what happens during Prepare
+	outcome checkout.PaymentOutcome      // of Confirm
+	payment chan checkout.PaymentOutcome // the answers to Payment, and success when it is closed
+	held    checkout.PayoutHold          // of Transfer
+	away    error                        // of Transfer
 }
 
 func (n noting) note(what string) { n.d.asked = append(n.d.asked, n.name+" "+what) }
@@ -73,16 +80,32 @@ func (n noting) Quote(context.Context, money.Currency, money.PayoutCurrency) (ch
 
 func (n noting) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
 	n.note("Prepare")
+	if n.prepare != nil {
+		if err := n.prepare(); err != nil {
+			return "", err
+		}
+	}
 	return "ref_" + req.TransactionID, nil
 }
 
 func (n noting) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
 	n.note("Confirm")
-	return checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired, ActionURL: "https://bank.example/"}, nil
+	switch n.outcome {
+	case "":
+		return checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired, ActionURL: "https://bank.example/"}, nil
+	case checkout.OutcomeFailed:
+		return checkout.ChargeResult{Outcome: n.outcome, Failure: checkout.FailureCardDeclined}, nil
+	}
+	return checkout.ChargeResult{Outcome: n.outcome}, nil
 }
 
 func (n noting) Payment(context.Context, string) (checkout.ChargeResult, error) {
 	n.note("Payment")
+	if n.payment != nil {
+		if outcome, ok := <-n.payment; ok {
+			return checkout.ChargeResult{Outcome: outcome}, nil
+		}
+	}
 	return checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, nil
 }
 
@@ -93,7 +116,7 @@ func (n noting) Cancel(context.Context, string, checkout.FailureCode) (checkout.
 
 func (n noting) Transfer(context.Context, storage.PayoutToSend) (treasury.TransferOutcome, error) {
 	n.note("Transfer")
-	return treasury.TransferOutcome{}, nil
+	return treasury.TransferOutcome{Held: n.held}, n.away
 }
 
 // payment creates a session with a payment of the networks.
@@ -186,7 +209,7 @@ func TestPayments_APayoutWaitsForItsBatch(t *testing.T) {
 	paid := d.payment(checkout.AcquirerStripe, testChain)
 	d.must(d.ChargeCard, paid)
 	d.must(d.ConfirmPayment, paid)
-	d.Test.Chains[testChain] = activities.PayoutRoute{Payouts: answering{transfer: treasury.ErrAwaitsBatch}}
+	d.Test.Chains[testChain] = activities.PayoutRoute{Payouts: noting{d: d, away: treasury.ErrAwaitsBatch}}
 	failure, ok := errors.AsType[*temporal.ApplicationError](must.Err(d.do(nil, d.BroadcastPayout, d.payout(paid))))
 	require.True(t, ok)
 	require.Equal(t, "the payout waits for its batch", failure.Message())
@@ -275,30 +298,12 @@ func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
 	require.Contains(t, d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain)), "stripe Confirm")
 }
 
-// deciding is a card network that decides later.
-type deciding struct {
-	noting
-	payment chan checkout.PaymentOutcome // the answers to Payment; the last one again when it is closed
-}
-
-func (n deciding) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
-	return checkout.ChargeResult{Outcome: checkout.OutcomeProcessing}, nil
-}
-
-func (n deciding) Payment(context.Context, string) (checkout.ChargeResult, error) {
-	outcome, more := <-n.payment
-	if !more {
-		outcome = checkout.OutcomeSucceeded
-	}
-	return checkout.ChargeResult{Outcome: outcome}, nil
-}
-
 // Nothing is decided meanwhile, and nothing is charged again.
 func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
 	answers := make(chan checkout.PaymentOutcome, 4)
-	d.Test.Cards[checkout.AcquirerStripe] = deciding{noting{d: d, name: "stripe"}, answers}
+	d.Test.Cards[checkout.AcquirerStripe] = noting{d: d, name: "stripe", outcome: checkout.OutcomeProcessing, payment: answers}
 	in := d.payment(checkout.AcquirerStripe, testChain)
 	waits := activities.PaymentAnswer{Outcome: checkout.OutcomeProcessing, Watch: true}
 	for _, activity := range []any{d.ChargeCard, d.ChargeCard, d.ConfirmPayment} {
@@ -320,33 +325,15 @@ func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
 	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeSucceeded}, got)
 }
 
-// scripted is a card network that lets a test act during Prepare, and choose the answer to Confirm.
-type scripted struct {
-	noting
-	prepare func()
-	outcome checkout.PaymentOutcome
-}
-
-func (n scripted) Prepare(ctx context.Context, req checkout.ChargeRequest) (string, error) {
-	if n.prepare != nil {
-		n.prepare()
-	}
-	return n.noting.Prepare(ctx, req)
-}
-
-func (n scripted) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
-	n.note("Confirm")
-	return checkout.ChargeResult{Outcome: n.outcome, Failure: checkout.FailureCardDeclined}, nil
-}
-
 // Two executions prepare the same charge. The slower one confirms nothing, and its repeat asks the network.
 func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
 	in := d.payment(checkout.AcquirerStripe, testChain)
-	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, prepare: func() {
+	d.Test.Cards[checkout.AcquirerStripe] = noting{d: d, name: "stripe", prepare: func() error {
 		first := must.Get(d.Store.Sessions.BeginPayment(t.Context(), in.Ref, in.TransactionID, checkout.Quote{Rate: money.MustRate("1.08")}, "ref_other"))(t)
 		require.True(t, first)
+		return nil
 	}}
 
 	asked, err := d.do(nil, d.ChargeCard, in)
@@ -361,7 +348,7 @@ func TestChargeCard_OneExecutionConfirms(t *testing.T) {
 func TestChargeCard_CancelsADeclinedCharge(t *testing.T) {
 	d := newDesk(t)
 	d.onNetworks()
-	d.Test.Cards[checkout.AcquirerStripe] = scripted{noting: noting{d: d, name: "stripe"}, outcome: checkout.OutcomeFailed}
+	d.Test.Cards[checkout.AcquirerStripe] = noting{d: d, name: "stripe", outcome: checkout.OutcomeFailed}
 
 	asked := d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))
 	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm", "stripe Cancel"}, asked)
