@@ -174,7 +174,6 @@ func TestAddressGuard_EverySpelling(t *testing.T) {
 		require.Equal(t, c.dial, kind, "%q at the dial", c.authority)
 		require.Equal(t, c.dial == connects, len(dialed) > 0, "%q dialed %v", c.authority, dialed)
 	}
-	t.Logf("%d spellings", len(spellings))
 }
 
 func TestAddressGuard_AllowsLoopbackInTestModeOnly(t *testing.T) {

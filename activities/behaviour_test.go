@@ -185,16 +185,14 @@ func heads(t *testing.T) map[string]behaviour {
 }
 
 // late sends first at once, and then after a delay from the attempt on: the fake receiver may get its turn later.
-func late(t *testing.T, first string, after time.Duration, then string) string {
+func late(t *testing.T, first string, delay time.Duration, then string) string {
 	began := time.Now()
-	return fakeReceiver(t, func(w *wire) {
-		if w.request() == nil {
-			w.say(first)
-			w.wait(time.Until(began.Add(after)))
-			w.say(then)
-			w.drain()
-		}
-	}).url
+	return after(t, func(w *wire) {
+		w.say(first)
+		w.wait(time.Until(began.Add(delay)))
+		w.say(then)
+		w.drain()
+	})
 }
 
 // bodies follow a status, which has already decided.

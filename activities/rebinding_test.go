@@ -89,7 +89,6 @@ var rebindings = map[string]struct {
 // Each name is registered, and gets ten requests. Without the guard the same name reaches the server.
 func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
 	t.Parallel()
-	refused, reached := 0, 0
 	for name, c := range rebindings {
 		address := "127.0.0.1:0"
 		if c.ipv6 {
@@ -107,16 +106,13 @@ func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
 			require.Equal(t, c.registration, g.Check(t.Context(), checkout.ModeTest, "rebind.test"), name)
 			require.Equal(t, reply{kind: webhook.ErrorBlockedAddress}, knock(t, newReceivers(g), door), name)
 			require.Zero(t, door.connections.Load(), name)
-			refused++
 
 			open := resolver(t, zone)
 			_, _ = open.LookupNetIP(t.Context(), "ip", "rebind.test") // as at registration; not every name resolves then
 			require.Equal(t, reply{status: 200, body: []byte{}}, knock(t, unguarded(open), door), "%s: without the guard", name)
 			require.EqualValues(t, 1, door.connections.Load(), "%s: without the guard", name)
-			reached++
 		}
 	}
-	t.Logf("%d names: %d refused with the guard, %d reached without", len(rebindings), refused, reached)
 }
 
 func knock(t *testing.T, r receivers, door *doorCounter) reply {
@@ -150,7 +146,6 @@ func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	if inside6 != nil {
 		require.Zero(t, inside6.connections.Load())
 	}
-	t.Logf("%d delivered to the public address, none knocked at the inside ones", delivered)
 }
 
 // The public address does not answer. The guard still connects to no internal address.

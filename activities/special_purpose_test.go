@@ -93,14 +93,11 @@ var specialPurposes = []specialPurpose{
 func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 	t.Parallel()
 	world := newDialWorld(t)
-	refused, accepted := 0, 0
 	expect := func(a netip.Addr, n neighbour, name string) {
 		if n == public {
 			world.accepts(t, authority(a), name)
-			accepted++
 		} else if n == special {
 			world.refuses(t, authority(a), name)
-			refused++
 		}
 	}
 	for _, s := range specialPurposes {
@@ -110,7 +107,6 @@ func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 		expect(first.Prev(), s.before, "before "+s.prefix)
 		expect(last.Next(), s.after, "after "+s.prefix)
 	}
-	t.Logf("%d ranges: %d addresses refused, %d accepted", len(specialPurposes), refused, accepted)
 }
 
 // bounds returns the first and the last address of a prefix.
