@@ -94,6 +94,12 @@ func (d *desk) put(source string, p pair, r reading) {
 	s.got[p] = r
 }
 
+// after lets time pass.
+func (d *desk) after(t time.Duration) *desk {
+	d.at = d.at.Add(t)
+	return d
+}
+
 // both gives both exchanges a price of bitcoin in dollars, and polls.
 func (d *desk) both(value string) {
 	d.set(Kraken, btcUSD, value)
@@ -336,29 +342,23 @@ func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
 	d.rate(money.USD, money.BTC)
 	last := d.at
 
-	d.at = d.at.Add(10 * time.Second)
-	d.both("100000") // and falls again
+	d.after(10 * time.Second).both("100000") // and falls again
 	d.none(money.USD, money.BTC, "the rate is 0.00001, more than 20 % from 0.000016 at 2026-11-16T12:00:00Z")
 	require.Equal(t, last, d.NoQuoteSince(money.USD, money.BTC))
 	for range 59 {
-		d.at = d.at.Add(10 * time.Second)
-		d.both("101000")
+		d.after(10 * time.Second).both("101000")
 	}
 	d.none(money.USD, money.BTC, "more than 20 % from 0.000016") // 9 min 50 s
-	d.at = d.at.Add(10 * time.Second)
-	d.both("101000")
+	d.after(10 * time.Second).both("101000")
 	require.Equal(t, "0.000009801980198018", d.rate(money.USD, money.BTC)) // 10 min
 	require.Zero(t, d.NoQuoteSince(money.USD, money.BTC))
 
 	// From here on the new level is the last good one.
-	d.at = d.at.Add(10 * time.Second)
-	d.both("50000")
+	d.after(10 * time.Second).both("50000")
 	d.none(money.USD, money.BTC, "more than 20 % from 0.000009900990099009")
-	d.at = d.at.Add(10 * time.Second)
-	d.both("100000")
+	d.after(10 * time.Second).both("100000")
 	d.rate(money.USD, money.BTC) // and back at once
-	d.at = d.at.Add(jumpHold)
-	d.both("50000")
+	d.after(jumpHold).both("50000")
 	d.none(money.USD, money.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
 }
 
@@ -375,10 +375,7 @@ func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, Kraken, Coinbase)
-			both := func(value string) {
-				d.at = d.at.Add(jumpHold - time.Second)
-				d.both(value)
-			}
+			both := func(value string) { d.after(jumpHold - time.Second).both(value) }
 			both("50000")
 			both("100000")
 			disturb(d)
