@@ -247,7 +247,8 @@ func readFeeds(f feeds, at time.Time) (*source, map[pair]reading) {
 	o := Defaults()
 	o.Chain, o.Now = f, func() time.Time { return at }
 	c := newChainlink(o)
-	return c, c.read(context.Background())
+	prices := c.read(context.Background())
+	return c, prices
 }
 
 func TestChainlink_ReadsTheABI(t *testing.T) {
