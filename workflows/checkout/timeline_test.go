@@ -110,8 +110,16 @@ func TestSession_Timeline(t *testing.T) {
 
 func TestSession_ItsObjectHasTheTimeline(t *testing.T) {
 	t.Parallel()
-	object, err := json.Marshal(checkout.Session{Metadata: json.RawMessage(`{}`), CreatedAt: *at(0), Status: checkout.StatusPending})
+	none := json.RawMessage(`{}`)
+	object, err := json.Marshal(checkout.Session{
+		Metadata: none, CreatedAt: *at(0), Status: checkout.StatusCompleted, EndedAt: at(2),
+		Transactions: []checkout.Transaction{{Metadata: none, Failure: checkout.FailureCardDeclined, CompletedAt: at(1)}},
+		Payout: &checkout.Payout{
+			Metadata: none, CreatedAt: *at(2), Status: checkout.PayoutFailed, Failure: checkout.PayoutNetworkError, FailedAt: at(3),
+		},
+	})
 	require.NoError(t, err)
 	require.Contains(t, string(object),
-		`"timeline":[{"status":"pending","at":"2026-01-02T03:00:00.000Z","transaction_id":null,"payout_id":null,"reason":null}]`)
+		`"timeline":[{"status":"pending","at":"2026-01-02T03:00:00.000Z","transaction_id":null,"payout_id":null,"reason":null},`)
+	require.Contains(t, string(object), `"failure":{"code":"network_error","message":"The network did not accept the transfer."}`)
 }
