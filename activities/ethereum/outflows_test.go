@@ -65,11 +65,14 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 // Tokens let everybody transfer nothing from the account. One that the account itself sent is a use of its key.
 func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
 	r := newRig(t, chains.Options{})
-	c := r.open()
+	p, c := r.openProxied()
 	to := common.HexToAddress(r.payee())
 	for name, token := range map[string]common.Address{"USDC": r.market.USDC, "USDT": r.market.USDT} {
 		r.invoke(name, token, "transferFrom", r.key.account, to, new(big.Int))
 	}
+	r.mine(2)
+	require.Empty(t, r.outflows(c, 0).All)
+	require.Zero(t, p.count("eth_getTransactionReceipt"), "they cost no request more")
 	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
 	hash := must.Get(r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC,
 		Data: encodeCall("transfer(address,uint256)", to, new(big.Int))}))(t)
@@ -189,6 +192,27 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	require.Equal(t, []treasury.Outflow{{TxHash: v.TxHash, Slot: v.Slot, Destination: refuser.Hex(),
 		Amount: money.MustCrypto("0", money.ETH), Cost: seen.Cost, Height: seen.Height}}, out.All)
 	require.False(t, out.All[0].Moved())
+}
+
+// A recovery reads the transaction as it was signed. Its budget is lost.
+func TestVersionOf_WhatTheAccountSigned(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	signed := []treasury.TransferVersion{r.sent(c, money.ETH, "20", 0), r.sent(c, money.USDC, "20", 1)}
+	r.use(common.HexToAddress(r.payee()), 7)
+	r.mine(3)
+	out := r.outflows(c, 0).All
+	for i, v := range signed {
+		got := must.Get(c.VersionOf(t.Context(), out[i:i+1]))(t)
+		require.Equal(t, []any{v.Raw, v.TxHash, v.Slot, v.MaxCost}, []any{got.Raw, got.TxHash, got.Slot, got.MaxCost})
+		require.Equal(t, []treasury.TransferOutput{{Destination: v.Outputs[0].Destination, Amount: v.Outputs[0].Amount,
+			Fee: v.MaxCost}}, got.Outputs, "the fee was not more")
+		was, is := must.Get(decodeTerms(v.Terms))(t), must.Get(decodeTerms(got.Terms))(t)
+		was.BudgetWei, was.Budget = cost(was.Estimate, was.CapWei), is.Budget
+		require.Equal(t, was, is)
+	}
+	require.ErrorIs(t, must.Err(c.VersionOf(t.Context(), out[:2])), treasury.ErrNotSigned)
+	require.ErrorIs(t, must.Err(c.VersionOf(t.Context(), out[2:])), treasury.ErrNotSigned, "another key signed it")
 }
 
 func TestCallContract_ReadsAPriceFeed(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage/storagetest/must"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 // Providers refuse a method with an HTTP status, too. A round goes on without a pool, but not after a passing refusal.
@@ -31,4 +33,14 @@ func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 		answerPool(passing)
 		require.ErrorIs(t, must.Err(c.Snapshot(t.Context())), jsonrpc.ErrNotReady, "HTTP %d", passing)
 	}
+}
+
+// After the restore of an old backup it may be a payment that PostgreSQL lacks.
+func TestSnapshot_ATransactionBehindAGapIsSeen(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	r.sent(c, money.USDC, "20", 1)
+	now := must.Get(c.Snapshot(t.Context()))(t)
+	require.Equal(t, append(treasury.NumberSlot(0), treasury.NumberSlot(1)...), now.Using)
+	require.EqualValues(t, 2, now.Next)
 }

@@ -28,19 +28,11 @@ func (base fixture) withCoins(t *testing.T, chain *fakeChain) onCoins {
 	t.Helper()
 	f := onCoins{base}
 	f.chain = chain
-	f.Treasury = f.another(t)
+	f.Treasury = f.process(t)
 	f.sync(t)
 	f.chain.mine(f.chain.finality)
 	f.sync(t) // books the first coins
 	return f
-}
-
-// another returns a treasury in another process.
-func (f onCoins) another(t *testing.T) *treasurer.Treasury {
-	t.Helper()
-	other := f.process(t)
-	other.StuckAfter = time.Hour
-	return other
 }
 
 // payouts returns n payouts in BTC to addresses of different merchants.
@@ -124,7 +116,7 @@ func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
 	all := f.payouts(t, 16)
 	var both sync.WaitGroup
 	for range 2 {
-		process := f.another(t)
+		process := f.process(t)
 		both.Go(func() {
 			for range 20 {
 				_, err := process.Sync(t.Context())
@@ -148,7 +140,7 @@ func TestBatch_ATakenCoinIsRefused(t *testing.T) {
 	f.payouts(t, 1)
 	require.Equal(t, 1, f.sync(t).Signed)
 	f.payouts(t, 1)
-	f.chain.replan = func(plan *treasury.TransferPlan) { plan.Slot = treasury.Slot{"coin:0"} }
+	f.chain.replan = func(plan *treasury.TransferPlan) { plan.Slot = treasury.Slot{"coin:2"} }
 	require.Zero(t, f.sync(t).Signed)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
 	f.chain.replan = nil
@@ -165,8 +157,8 @@ func TestBatch_APlanSharesTheWholeFee(t *testing.T) {
 }
 
 func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
-	f := newOnCoins(t, 3, soon)
-	all := f.payouts(t, 3)
+	f := newFixture(t).withCoins(t, newCoinChain(3, 200_000, soon))
+	all := f.payouts(t, 3) // need two coins
 	require.Equal(t, 3, f.sync(t).Signed)
 	f.finish(t, all)
 	f.StuckAfter = time.Nanosecond
@@ -185,7 +177,27 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 	f.settle(t)
 
 	f.requirePaidOnce(t, all...)
+	require.Equal(t, treasury.Slot{"coin:2", "coin:1"}, f.chain.mined()[0].Coins, "a signer refuses another order")
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version`))
+}
+
+func TestBatch_ACancellationFailsAllPayouts(t *testing.T) {
+	f := newOnCoins(t, 3, soon)
+	all := f.payouts(t, 3)
+	require.Equal(t, 3, f.sync(t).Signed)
+	f.finish(t, all)
+	canceled := must.Get(f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, all[0]), merchant.AuditEntry{}))(t)
+	require.ElementsMatch(t, all, canceled)
+	require.Equal(t, 1, f.sync(t).Bumped)
+	f.chain.mine(f.chain.finality + 1)
+	require.Equal(t, 1, f.sync(t).Canceled)
+	for _, ref := range all {
+		f.retried(t, ref)
+	}
+	require.Equal(t, 3, f.sync(t).Signed)
+	f.finish(t, all)
+	f.settle(t)
+	f.requirePaidOnce(t, all...)
 }
 
 // Somebody spends one of a transfer's coins: all its payouts fail, may be retried, and its other coins are free.
@@ -209,7 +221,7 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID, Losses: []string{thief.hash() + ":0"}}))
 	f.retried(t, all[5])
 	require.Equal(t, 1, f.sync(t).Signed)
-	require.Equal(t, "coin:0", f.query(t, `SELECT unit FROM transfer_slot WHERE standing`), "it is free again")
+	require.Equal(t, "coin:2", f.query(t, `SELECT unit FROM transfer_slot WHERE standing`), "it is free again")
 	f.send(t, all[5])
 	f.settle(t)
 	f.requirePaidOnce(t, all[5])

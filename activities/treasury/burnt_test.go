@@ -3,43 +3,31 @@ package treasury_test
 import (
 	"testing"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
 
 // A merchant's contract accepts ether until the signature, and then burns the treasury's gas: the retry pays less.
 func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
-	f := newOnAnvil(t)
-	require.NoError(t, f.anvil.Automine(t.Context(), true))
-	burner := must.Get(f.anvil.Deploy(t.Context(), "Payee", uint8(0)))(t)
-	require.NoError(t, f.anvil.Automine(t.Context(), false))
-	f.booked(t)
-	owner := f.merchant(t, burner.Hex())
-	ref := f.payout(t, owner, 20_000, money.ETH)
+	f := newFixture(t)
+	f.chain.reverts["0xMerchant"] = true
+	ref := f.payout(t, f.owner, 20_000, money.ETH)
 	f.send(t, ref)
 	first := f.read(t, ref)
-	burns := common.BytesToHash([]byte{2}) // its mode, before the treasury's transfer is mined
-	require.NoError(t, f.anvil.Call(t.Context(), nil, "anvil_setStorageAt", burner, common.Hash{}, burns))
-	f.mine(t, 3)
+	f.chain.mine(f.chain.finality + 1)
 	require.Equal(t, 1, f.sync(t).Reverted)
-	burnt, ok := f.query(t, `SELECT cost::text FROM transfer WHERE status = 'reverted'`).(string)
-	require.True(t, ok)
-	cost := money.MustCrypto(burnt, money.ETH)
-	require.Equal(t, 1, cost.Sign())
+	require.EqualValues(t, "0.000252", f.query(t, `SELECT trim_scale(cost)::text FROM transfer WHERE status = 'reverted'`))
 
-	f.Exec(t, `UPDATE payout_address SET address = $1 WHERE merchant_id = $2`, f.payee.Hex(), owner.MerchantID)
-	f.retried(t, ref)
+	f.retry(t, ref, "0xGood")
 	f.confirms(t, ref)
 	second := f.read(t, ref)
-	require.Positive(t, second.Fee.Cmp(cost), "%s is the network's fee and %s", second.Fee, burnt)
+	require.Equal(t, []string{"0.000100000000000000", "0.000352000000000000"}, []string{first.Fee.String(), second.Fee.String()})
 	require.Equal(t, first.Amount.Add(first.Fee), second.Amount.Add(second.Fee))
-	f.requireChain(t)
+	f.requireBooked(t)
 }
 
 // One round ends two transfers that paid nothing. The gas that the other burnt is not mistaken for a payment.

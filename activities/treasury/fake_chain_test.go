@@ -42,6 +42,7 @@ type fakeChain struct {
 	signHangs bool
 	planErr   error       // of Plan
 	refuse    error       // of Send, which does nothing then
+	dearer    int64       // percent that a replacement must pay more
 	slow      func() bool // whether Look answers too late
 	lies      func(seen treasury.TransferSnapshot, newest treasury.TransferVersion) treasury.TransferSnapshot
 	forge     func(v *treasury.TransferVersion) // what the signer changes
@@ -140,7 +141,7 @@ var gwei = big.NewInt(1_000_000_000)
 
 func newFakeChain(seed uint64, balances map[money.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, batch: treasury.Batch{Most: 1},
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, dearer: 10, batch: treasury.Batch{Most: 1},
 		account: treasury.Account{Network: "ethereum", ChainID: "eip155:31337", Address: "0xTreasury"},
 		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
 		funded: map[string]*big.Int{}, pool: map[string]fakeTx{}, orphaned: map[string]treasury.TransferSnapshot{},
@@ -360,6 +361,9 @@ func (c *fakeChain) Plan(
 		return treasury.TransferPlan{}, treasury.ErrFeeTooHigh
 	}
 	fee := money.MustCrypto(fakeFees[req.Gross.Currency()], req.Gross.Currency())
+	if fee.Currency() == money.ETH {
+		fee = fee.Add(req.Burnt)
+	}
 	amount := req.Gross.Sub(fee)
 	if amount.Sign() <= 0 {
 		return treasury.TransferPlan{}, treasury.ErrTooSmall
@@ -487,7 +491,7 @@ func (c *fakeChain) accept(tx fakeTx) error {
 			continue
 		case hash == tx.hash():
 			return errors.New("already known")
-		case tx.Cap*10 < old.Cap*11 || tx.Tip*10 < old.Tip*11:
+		case tx.Cap*100 < old.Cap*(100+c.dearer) || tx.Tip*100 < old.Tip*(100+c.dearer):
 			return errors.New("replacement transaction underpriced")
 		}
 		delete(c.pool, hash)
@@ -570,16 +574,13 @@ func (c *fakeChain) Snapshot(context.Context) (treasury.AccountSnapshot, error) 
 	final := c.blocks[c.final] // a copy: later blocks may replace it
 	now := treasury.AccountSnapshot{Next: c.tip().nonce, Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
 		FinalBalances: final.purse(), FinalHeight: uint64(c.final), Using: c.using(), Used: final.used}
-	for _, tx := range c.waiting() {
-		if tx.Coins == nil && tx.Nonce == now.Next {
-			now.Next++
+	for _, tx := range c.waiting() { // also behind a gap
+		if !c.ofCoins() {
+			now.Next = max(now.Next, tx.Nonce+1)
 		}
 	}
-	if !c.ofCoins() { // what waits behind a gap uses nothing
-		now.Using = slices.DeleteFunc(now.Using, func(unit string) bool {
-			nonce, _ := treasury.Slot{unit}.Number()
-			return nonce >= now.Next
-		})
+	for nonce := final.nonce; nonce < now.Next; nonce++ {
+		now.Using = append(now.Using, treasury.NumberSlot(nonce)...)
 	}
 	c.earlier = append(c.earlier, now)
 	if c.chaos && c.random.IntN(100) < 10 {
@@ -605,8 +606,13 @@ func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (treasury.Outfl
 	last := min(to, uint64(c.final), from+c.atOnce-1)
 	out := treasury.Outflows{Next: max(from, last+1)}
 	for height := from; height <= last; height++ {
-		for _, r := range c.blocks[height].receipts {
+		b := c.blocks[height]
+		for _, r := range b.receipts {
 			out.All = append(out.All, r.outflows(height)...)
+		}
+		for nonce := c.blocks[max(height, 1)-1].nonce + uint64(len(b.receipts)); nonce < b.nonce; nonce++ { // see forget
+			out.All = append(out.All, treasury.Outflow{
+				Slot: treasury.NumberSlot(nonce), Amount: money.NewCrypto(new(big.Int), money.ETH), Height: height})
 		}
 	}
 	return out, nil
@@ -631,18 +637,19 @@ func (r fakeReceipt) outflows(height uint64) (all []treasury.Outflow) {
 	return all
 }
 
-// VersionOf is only of coins: what is recovered on Ethereum is read from a real node.
 func (c *fakeChain) VersionOf(_ context.Context, all []treasury.Outflow) (treasury.TransferVersion, error) {
 	defer c.lock()()
 	for _, r := range c.mined() {
-		if r.txHash != all[0].TxHash || len(all) != len(r.Pays) || r.Coins == nil {
+		if r.txHash != all[0].TxHash || len(all) != len(r.Pays) || r.Pays[0].Payout == "" {
 			continue
 		}
 		v := treasury.TransferVersion{TxHash: r.txHash, Raw: r.raw()}
-		v.Slot, v.MaxCost, v.Terms = r.Coins, btc(r.Cap), json.RawMessage(`{}`)
+		v.Slot, v.MaxCost = r.slot(), c.cost(r.Cap)
+		v.Terms, _ = json.Marshal(terms{Tip: r.Tip, Cap: r.Cap})
+		share := money.NewCrypto(new(big.Int).Div(v.MaxCost.Units(), big.NewInt(int64(len(all)))), v.MaxCost.Currency())
 		for _, o := range all {
 			v.Outputs = append(v.Outputs, treasury.TransferOutput{Destination: o.Destination, Amount: o.Amount,
-				Fee: btc(r.Cap/int64(len(all)) + 1)})
+				Fee: share.Add(money.NewCrypto(big.NewInt(1), share.Currency()))})
 		}
 		return v, nil
 	}
@@ -735,7 +742,7 @@ func (b *fakeBlock) spend(tx fakeTx, _ *fakeChain) (fakeReceipt, bool) {
 	return fakeReceipt{tx, hash, btc(tx.Cap), true}, true
 }
 
-// using returns what transactions use which are not final.
+// using returns the coins that transactions spend which are not final.
 func (c *fakeChain) using() (units treasury.Slot) {
 	all := c.waiting()
 	for _, b := range c.blocks[c.final+1:] {
@@ -744,7 +751,7 @@ func (c *fakeChain) using() (units treasury.Slot) {
 		}
 	}
 	for _, tx := range all {
-		units = append(units, tx.slot()...)
+		units = append(units, tx.Coins...)
 	}
 	slices.Sort(units)
 	return units
@@ -774,7 +781,7 @@ func (c *fakeChain) planCoins(payouts []treasury.TransferRequest, taken treasury
 		return treasury.TransferPlan{}, wrong
 	}
 	free, spends, using := c.blocks[c.final].coins, int64(0), c.using()
-	for _, coin := range slices.Sorted(maps.Keys(free)) {
+	for _, coin := range slices.Backward(slices.Sorted(maps.Keys(free))) {
 		if spends < pays && !slices.Contains(taken, coin) && !slices.Contains(using, coin) {
 			plan.Slot, spends = append(plan.Slot, coin), spends+free[coin]
 		}
@@ -785,9 +792,9 @@ func (c *fakeChain) planCoins(payouts []treasury.TransferRequest, taken treasury
 	return c.withTerms(plan, terms{Cap: fee, Spends: spends}), nil
 }
 
-// forget leaves the node with the state of the last block, and without a transaction.
+// forget leaves the node with the states of its blocks, and without a transaction.
 func (c *fakeChain) forget() {
 	for i := range c.blocks {
-		c.blocks[i].receipts, c.blocks[i].coins, c.blocks[i].balances = nil, c.tip().coins, c.tip().balances
+		c.blocks[i].receipts = nil
 	}
 }

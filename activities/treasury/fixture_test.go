@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/big"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,6 +53,9 @@ func (r *fakeRates) Quote(_ context.Context, from money.Currency, to money.Payou
 
 var generous = treasury.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
 
+// wealth is the float of an account.
+var wealth = map[money.PayoutCurrency]string{money.ETH: "1000", money.USDC: "1000000", money.USDT: "1000000"}
+
 // newFixture returns the world of a test. The test runs beside others.
 func newFixture(t *testing.T) fixture {
 	t.Helper()
@@ -63,8 +67,7 @@ func newFixture(t *testing.T) fixture {
 func newSerialFixture(t *testing.T) fixture {
 	t.Helper()
 	f := fixture{Database: storagetest.New(t)}
-	f.chain = newFakeChain(1, map[money.PayoutCurrency]string{
-		money.ETH: "1000", money.USDC: "1000000", money.USDT: "1000000"})
+	f.chain = newFakeChain(1, wealth)
 	f.Store = f.Open(t, 8)
 	f.Treasury = f.on(f.Store)
 	f.owner = f.merchant(t, "0xMerchant")
@@ -79,7 +82,7 @@ func (f fixture) process(t *testing.T) *treasurer.Treasury {
 
 func (f fixture) on(store *storage.Store) *treasurer.Treasury {
 	return &treasurer.Treasury{Payouts: store.Payouts, Store: store.Treasury, Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
-		Chains: map[string]treasury.Chain{f.chain.account.Network: f.chain}, StuckAfter: time.Nanosecond}
+		Chains: map[string]treasury.Chain{f.chain.account.Network: f.chain}, StuckAfter: time.Hour}
 }
 
 func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
@@ -157,6 +160,24 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	f.end(t, ref, got.Generation, "")
 }
 
+// sent sends a payout of 100 EUR, which waits in the node's pool. It returns its transfer too.
+func (f fixture) sent(t *testing.T) (ref checkout.Ref, transferID string) {
+	t.Helper()
+	ref = f.usdc(t)
+	f.send(t, ref)
+	return ref, f.transferOf(t, ref)
+}
+
+// confirms sends payouts and follows their transfers to the final block.
+func (f fixture) confirms(t *testing.T, refs ...checkout.Ref) {
+	t.Helper()
+	for _, ref := range refs {
+		f.send(t, ref)
+	}
+	f.chain.mine(f.chain.finality + 1)
+	require.Equal(t, len(refs), f.sync(t).Confirmed)
+}
+
 // end ends a generation of a payout as its run does.
 func (f fixture) end(t *testing.T, ref checkout.Ref, generation int, why checkout.PayoutFailure) {
 	t.Helper()
@@ -220,6 +241,14 @@ func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
 	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
 	require.True(t, ok)
 	return id
+}
+
+// version returns a version of a live transfer, the first being 1.
+func (f fixture) version(t *testing.T, transferID string, number int) treasury.TransferVersion {
+	t.Helper()
+	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10))(t)
+	i := slices.IndexFunc(live, func(one storage.Transfer) bool { return one.ID == transferID })
+	return live[i].Versions[number-1]
 }
 
 // sync returns the report of a round for the only account.

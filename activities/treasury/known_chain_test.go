@@ -3,7 +3,6 @@ package treasury_test
 import (
 	"context"
 	"errors"
-	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +13,6 @@ import (
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -30,18 +28,15 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 
 // A person freezes first, as in the runbook, and no round has run since.
 func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
-	f := newOnAnvil(t)
+	f := newFixture(t)
 	f.sync(t)
-	ref := f.payout(t, f.owner, 10_000, money.USDC)
-	restore := f.backup(t)
-	f.send(t, ref)
-	f.mine(t, 3)
-	restore()
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a backup is restored"))
+	ref := f.usdc(t)
+	f.lose(t, func() { f.send(t, ref) })
+	f.freeze(t, "a backup is restored")
 	_, err := f.Store.Books.RefundPayout(t.Context(), ref)
 	require.ErrorIs(t, err, storage.ErrFrozen)
 	require.ErrorContains(t, err, "a backup is restored")
-	require.Len(t, f.recover(t, nil).Found, 1, "the freeze says from which block on")
+	f.recovered(t, treasurer.RecoveryOrder{}) // the freeze says from which block on
 	f.sync(t)
 	f.thaw(t)
 	require.ErrorIs(t, f.refund(t.Context(), ref), checkout.ErrTransferStands)
@@ -233,29 +228,27 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 
 // The backup has a refund of a payout, which failed later: the payout was retried, and the chain has paid it.
 func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
-	f := newOnAnvil(t)
+	f := newFixture(t)
 	f.sync(t)
-	ref := f.payout(t, f.owner, 10_000, money.USDC)
+	ref := f.usdc(t)
 	require.NoError(t, f.refund(t.Context(), ref))
-	restore := f.backup(t)
 	pending := must.Get(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
-	f.Exec(t, `UPDATE refund SET status = 'failed'`)
-	f.retried(t, ref)
-	f.send(t, ref)
-	f.mine(t, 3)
-	restore()
+	f.lose(t, func() {
+		f.Exec(t, `UPDATE refund SET status = 'failed'`)
+		f.retried(t, ref)
+		f.send(t, ref)
+	})
 	f.Exec(t, `UPDATE refund SET status = 'pending'`)
 	f.sync(t)
 	require.ErrorIs(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
 
-	got := f.recover(t, nil)
-	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", got.Found[0].Why)
+	found := f.recover(t, treasurer.RecoveryOrder{})
+	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", found[0].Why)
 	findings := f.findings(t)
 	require.Len(t, findings, 1)
 	require.Equal(t, books.FindingRefundedAndPaid, findings[0].Kind)
-	require.Contains(t, findings[0].Detail, got.Found[0].TxHash)
-	thaw := treasurer.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
+	require.Contains(t, findings[0].Detail, found[0].TxHash)
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.
 	require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
@@ -263,25 +256,21 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.Len(t, findings, 1)
 	require.Equal(t, books.FindingRefundFailed, findings[0].Kind)
 	f.retried(t, ref)
-	require.True(t, f.recover(t, nil).Found[0].Done)
+	f.recovered(t, treasurer.RecoveryOrder{})
 }
 
-// replaceKey gives the worker another account, which has sent nothing.
-func (f *onAnvil) replaceKey(t *testing.T) {
-	t.Helper()
-	f.key = 3
-	require.NoError(t, f.anvil.Automine(t.Context(), true))
-	account := f.anvil.Accounts[f.key]
-	require.NoError(t, f.anvil.Fund(t.Context(), "USDC", f.market.USDC, account, big.NewInt(1_000_000_000)))
-	require.NoError(t, f.anvil.Automine(t.Context(), false))
-	f.open(t, f.anvil.URL)
+// replaceKey gives the worker another account, which has sent nothing. It returns the chain as the old one sees it.
+func (f fixture) replaceKey() (old *fakeChain, now fixture) {
+	old, f.chain = f.chain, newFakeChain(2, wealth)
+	f.chain.account.Address = "0xNew"
+	f.chain.mine(len(old.blocks) - 1)
+	f.use(f.chain)
+	return old, f
 }
 
-// explain writes what is clear of an account, as the command does.
-func (f fixture) explain(t *testing.T, account string) treasurer.RecoveryResult {
-	t.Helper()
-	return must.Get(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: account, Apply: true,
-		By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}))(t)
+// use gives the worker an account.
+func (f *fixture) use(chain *fakeChain) {
+	f.chain, f.Chains = chain, map[string]treasury.Chain{chain.account.Network: chain}
 }
 
 // retire takes a frozen account out of use.
@@ -300,51 +289,45 @@ func (f fixture) replaced(t *testing.T) {
 
 // The account of the backup has paid in the lost time, and its key is replaced at once.
 func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T) {
-	f := newOnAnvil(t)
-	f.booked(t)
-	ref, waits := f.payout(t, f.owner, 10_000, money.USDC), f.payout(t, f.owner, 20_000, money.USDC)
-	old := f.account(t).ID
-	restore := f.backup(t)
-	f.send(t, ref)
-	f.mine(t, 3)
-	restore()
-	f.replaceKey(t)
+	f := newFixture(t)
+	f.settle(t)
+	ref, waits := f.usdc(t), f.payout(t, f.owner, 20_000, money.USDC)
+	id := f.account(t).ID
+	f.lose(t, func() { f.send(t, ref) })
+	old, f := f.replaceKey()
 
 	for _, p := range []checkout.Ref{ref, waits} {
 		require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held)
 	}
-	accounts := f.accounts(t)
-	thaw := treasurer.ThawOrder{AccountID: accounts[1].ID}
+	thaw := treasurer.ThawOrder{AccountID: f.accounts(t)[1].ID}
 	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a backup is restored"))
+	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "a backup is restored"))
 
-	f.key = 1
-	f.open(t, f.anvil.URL)
+	replacement := f.chain
+	f.use(old)
 	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: old}), treasurer.ErrUnrecovered)
-	got := f.explain(t, old)
-	require.Len(t, got.Found, 1)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id}), treasurer.ErrUnrecovered)
+	f.recovered(t, treasurer.RecoveryOrder{AccountID: id})
 	require.Equal(t, 1, f.sync(t).Confirmed)
-	f.retire(t, old)
-	f.key = 3
-	f.open(t, f.anvil.URL)
+	f.retire(t, id)
+	f.requirePaidOnce(t, ref)
+	f.use(replacement)
 	require.NoError(t, f.Thaw(t.Context(), thaw))
-	f.send(t, waits)
-	f.mine(t, 3)
-	require.Equal(t, 1, f.sync(t).Confirmed)
-	require.Equal(t, f.sentTo(t), f.received(t), "each payout was paid once")
+	f.confirms(t, waits)
+	payments, _ := f.chain.paid()
+	require.Len(t, payments, 1, "each payout was paid once")
 }
 
 // The backup lacks the account that replaced another one and has paid the pending payouts.
 func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"a run", "a round"} {
-		f := newSerialFixture(t).withAnvil(t)
-		f.booked(t)
-		ref, waits := f.payout(t, f.owner, 10_000, money.USDC), f.payout(t, f.owner, 20_000, money.USDC)
+		f := newSerialFixture(t)
+		f.settle(t)
+		ref, waits := f.usdc(t), f.payout(t, f.owner, 20_000, money.USDC)
 		f.replaced(t)
 		restore := f.backup(t)
-		f.replaceKey(t)
+		_, f = f.replaceKey()
 		f.confirms(t, ref)
 		restore()
 
@@ -356,20 +339,14 @@ func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 			require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrFrozen)
 		}
 		f.sync(t)
-		accounts := f.accounts(t)
-		o := treasurer.ThawOrder{AccountID: accounts[1].ID}
+		o := treasurer.ThawOrder{AccountID: f.accounts(t)[1].ID}
 		require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered, "the blocks since the other one's are read")
-		got := f.explain(t, o.AccountID)
-		require.Len(t, got.Found, 1)
-		require.Equal(t, []any{ref.ID, true}, []any{got.Found[0].Payout, got.Found[0].Done})
+		require.Equal(t, ref.ID, f.recovered(t, treasurer.RecoveryOrder{AccountID: o.AccountID}).Payout)
 		require.Equal(t, 1, f.sync(t).Confirmed)
 		require.NoError(t, f.Thaw(t.Context(), o))
-		f.send(t, waits)
-		f.mine(t, 3)
-		round := f.sync(t)
-		require.Equal(t, 1, round.Confirmed)
-		require.Empty(t, round.Alarms)
-		require.Equal(t, f.sentTo(t), f.received(t), "each payout was paid once")
+		f.confirms(t, waits)
+		require.Empty(t, f.sync(t).Alarms)
+		f.requirePaidOnce(t, ref, waits)
 	}
 }
 
@@ -391,7 +368,7 @@ func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
 		require.Zero(t, round.Signed)
 		f.chain.mine(4 - blocks)
 		f.sync(t)
-		require.Len(t, f.explain(t, round.ID).Found, 2)
+		require.Len(t, f.recover(t, treasurer.RecoveryOrder{AccountID: round.ID}), 2)
 		require.Equal(t, 1, f.sync(t).Confirmed)
 		require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID}))
 		require.Zero(t, f.sync(t).Signed)
@@ -421,7 +398,7 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id = $1`, old)
 	retire := treasurer.ThawOrder{AccountID: old, Retire: true}
 	require.ErrorIs(t, f.Thaw(t.Context(), retire), treasurer.ErrUnrecovered)
-	require.Len(t, f.explain(t, old).Found, 1)
+	f.recovered(t, treasurer.RecoveryOrder{AccountID: old})
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.retire(t, old)
 	f.Exec(t, `UPDATE treasury_account SET address = 'old' WHERE id = $1`, old)
@@ -433,17 +410,16 @@ func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
 
 // The backup is of a moment at which the account was retired. It was thawed, and has paid since.
 func TestFreeze_ARetiredAccountIsLookedAtOnceMore(t *testing.T) {
-	f := newOnAnvil(t)
-	f.booked(t)
-	ref := f.payout(t, f.owner, 10_000, money.USDC)
+	f := newFixture(t)
+	f.settle(t)
+	ref := f.usdc(t)
 	f.replaced(t)
-	restore := f.backup(t)
-	f.thaw(t)
-	f.send(t, ref)
-	f.mine(t, 3)
-	restore()
+	f.lose(t, func() {
+		f.thaw(t)
+		f.send(t, ref)
+	})
 	require.ErrorIs(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a backup is restored"), storage.ErrFrozen)
-	f.replaceKey(t)
+	_, f = f.replaceKey()
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 }
 
@@ -451,10 +427,7 @@ func TestFreeze_ARetiredAccountIsLookedAtOnceMore(t *testing.T) {
 func TestOpenTreasury_TheFirstAccountIsFrozenWhenItHasPaid(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
-	restore := f.backup(t)
-	f.send(t, ref)
-	f.chain.mine(f.chain.finality + 1)
-	restore()
+	f.lose(t, func() { f.send(t, ref) })
 	require.Equal(t, checkout.HoldFrozen, f.transfer(t, ref).Held)
 	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
 }

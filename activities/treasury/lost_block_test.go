@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	treasurer "example.com/checkout/activities/treasury"
@@ -20,65 +17,35 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// loseBlocks removes the last blocks with their receipts and logs, and keeps nonce and balances, as a crash may.
-func (f onAnvil) loseBlocks(t *testing.T, blocks uint64) {
-	t.Helper()
-	ctx, account := t.Context(), f.anvil.Accounts[1]
-	var (
-		nonce hexutil.Uint64
-		ether hexutil.Big
-	)
-	require.NoError(t, f.anvil.Call(ctx, &nonce, "eth_getTransactionCount", account, "latest"))
-	require.NoError(t, f.anvil.Call(ctx, &ether, "eth_getBalance", account, "latest"))
-	slots := map[common.Hash]common.Hash{} // of the balances in USDC
-	for _, holder := range []common.Address{account, f.payee} {
-		const ofBalances = 2 // the slot of balanceOf in USDC.sol
-		slot := crypto.Keccak256Hash(common.LeftPadBytes(holder.Bytes(), 32), common.LeftPadBytes([]byte{ofBalances}, 32))
-		var value common.Hash
-		require.NoError(t, f.anvil.Call(ctx, &value, "eth_getStorageAt", f.market.USDC, slot, "latest"))
-		slots[slot] = value
-	}
-	require.NoError(t, f.anvil.Reorg(ctx, blocks))
-	require.NoError(t, f.anvil.Call(ctx, nil, "anvil_dropAllTransactions"))
-	require.NoError(t, f.anvil.Call(ctx, nil, "anvil_setNonce", account, nonce))
-	require.NoError(t, f.anvil.SetBalance(ctx, account, ether.ToInt()))
-	for slot, value := range slots {
-		require.NoError(t, f.anvil.Call(ctx, nil, "anvil_setStorageAt", f.market.USDC, slot, value))
-	}
-}
-
 // The lost block leaves nonce, blocks and logs of a dead transfer, and balances of a payment: nothing is decided.
 func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
 	f, ref, _ := newLost(t)
 	p := f.read(t, ref)
-	require.Equal(t, p.Amount.Units().String(), f.received(t), "the payee has it")
 	for range 2 {
 		got := f.sync(t)
 		require.Equal(t, 0, got.Dead)
 		require.Contains(t, got.Alarms, "the chain says that "+f.transferOf(t, ref)+" is dead, and the account lacks "+
 			p.Amount.String()+" USDC: nothing is decided")
-		f.mine(t, 1)
+		f.chain.mine(1)
 	}
-	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of slot 0 without a transaction")
+	require.Contains(t, f.account(t).FrozenWhy, "a use of slot 0 without a transaction")
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed)
 	require.ErrorIs(t, f.refundError(t, ref), checkout.ErrTransferStands)
 }
 
 // newLost returns an account whose node lost the block of a payment. It is frozen.
-func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasurer.ThawOrder) {
-	t.Helper()
-	f = newOnAnvil(t)
-	f.booked(t)
+func newLost(t *testing.T) (f fixture, ref checkout.Ref, o treasurer.ThawOrder) {
+	f = newFixture(t)
+	f.settle(t)
 	ref, _ = f.sent(t)
-	f.mine(t, 1)
-	f.loseBlocks(t, 1)
-	f.mine(t, 3)
+	f.chain.mine(f.chain.finality + 1)
+	f.chain.forget()
 	require.NotEmpty(t, f.sync(t).Frozen)
 	return f, ref, treasurer.ThawOrder{AccountID: f.account(t).ID, By: merchant.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
 }
 
 // requireShortage requires that a thaw is refused because of the payment of the payout and its gas.
-func (f onAnvil) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) storage.ShortageError {
+func (f fixture) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) storage.ShortageError {
 	t.Helper()
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
@@ -86,27 +53,26 @@ func (f onAnvil) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checko
 	require.Equal(t, ref.ID, short.Payments[0].PayoutID)
 	require.Contains(t, short.Error(), short.Payments[0].Amount.String()+" USDC")
 	require.Contains(t, short.Error(), " ETH")
-	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.NotNil(t, f.account(t).FrozenAt)
 	return short
 }
 
 // requireSent requires that the payout is paid, once and for good.
-func (f onAnvil) requireSent(t *testing.T, ref checkout.Ref) {
+func (f fixture) requireSent(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	for range 2 {
-		f.mine(t, 1)
+		f.chain.mine(1)
 		got := f.sync(t)
 		require.Empty(t, got.Frozen)
 		require.Empty(t, got.Alarms)
 	}
-	require.Nil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.Nil(t, f.account(t).FrozenAt)
 	p := f.read(t, ref)
 	require.Equal(t, checkout.PayoutSent, p.Status)
 	require.NotNil(t, p.ConfirmedAt)
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPayoutNotFailed)
 	require.ErrorIs(t, f.refundError(t, ref), checkout.ErrTransferStands)
-	require.Equal(t, f.sentTo(t), f.received(t))
-	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout.recovered'`))
 }
 
@@ -124,17 +90,17 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 	o.Paid = []string{other.ID}
 	require.ErrorContains(t, f.Thaw(t.Context(), o), "no payment of "+other.ID+" is lost")
 
-	got := f.recover(t, nil)
-	require.Len(t, got.Found, 1)
+	found := f.recover(t, treasurer.RecoveryOrder{})
+	require.Len(t, found, 1)
 	require.Equal(t, []string{"", "the chain shows no transaction of this slot: thaw says what is missing"},
-		[]string{got.Found[0].TxHash, got.Found[0].Why})
+		[]string{found[0].TxHash, found[0].Why})
 }
 
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
-func (f onAnvil) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
+func (f fixture) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
 	t.Helper()
 	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1))(t)
-	now := must.Get(f.node.Snapshot(t.Context()))(t)
+	now := must.Get(f.chain.Snapshot(t.Context()))(t)
 	now.FinalBalances[money.USDC] = money.MustCrypto("1000000", money.USDC)
 	_, ended, err := f.Store.Treasury.EndTransfer(t.Context(), live[0], treasury.TransferSnapshot{State: treasury.TransferStateDead}, now)
 	require.NoError(t, err)
@@ -180,11 +146,11 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 		require.Equal(t, books.FindingRefundedAndPaid, f.findings(t)[0].Kind)
 		require.Contains(t, f.findings(t)[0].Detail, "missing money paid "+ref.ID)
 	}
-	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.NotNil(t, f.account(t).FrozenAt)
 
 	o.Paid, o.Missing = nil, parseShortage(short)
 	require.NoError(t, f.Thaw(t.Context(), o))
-	f.mine(t, 1)
+	f.chain.mine(1)
 	require.Empty(t, f.sync(t).Frozen)
 	require.Len(t, f.findings(t), 1, "until a person has settled it")
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
@@ -206,14 +172,14 @@ func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
 	short := f.requireShortage(t, o, ref)
 	o.Missing = parseShortage(short)
 	require.NoError(t, f.Thaw(t.Context(), o))
-	f.mine(t, 1)
+	f.chain.mine(1)
 	got := f.sync(t)
 	require.Equal(t, 1, got.Dead)
 	require.Empty(t, got.Frozen, "a person has looked already")
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	f.retried(t, ref)
 	f.confirms(t, ref)
-	f.requireChain(t)
+	f.requireBooked(t)
 }
 
 // A loss that is named twice, or too large, would leave the ledger short of the balance.
@@ -228,7 +194,7 @@ func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
 	f.chain.mine(f.chain.finality + 1)
 	o.Missing[money.ETH] = money.MustCrypto("1", money.ETH)
 	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
-	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.NotNil(t, f.account(t).FrozenAt)
 	delete(o.Missing, money.ETH)
 	require.NoError(t, f.Thaw(t.Context(), o))
 	require.Equal(t, "5000000", f.requireBooked(t)["suspense USDC"])

@@ -40,7 +40,6 @@ func (f fixture) today(t *testing.T) {
 
 func TestDayReport_OfAKnownDay(t *testing.T) {
 	f := newFixture(t)
-	f.StuckAfter = time.Hour // no fee is raised, so the gas is known
 	ctx := t.Context()
 	f.settle(t) // the wallets are funded
 	plan := func(owner checkout.Owner, p merchant.Plan) {
@@ -161,7 +160,6 @@ func (f fixture) float(t *testing.T, currency money.PayoutCurrency) (got storage
 
 func TestFloats_SayHowLongTheMoneyLasts(t *testing.T) {
 	f := newFixture(t)
-	f.StuckAfter = time.Hour // no fee is raised, so the gas is known
 	f.settle(t)
 	got := f.float(t, money.USDC)
 	require.Equal(t, "1000000.000000 0.000000 0.000000 –", got.Balance.String()+" "+got.Live.String()+" "+got.Pending.String()+" "+got.DaysLeft())

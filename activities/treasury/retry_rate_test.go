@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
@@ -173,31 +174,26 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 
 // After the restore of an old backup the rate of the signature is lost.
 func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
-	f := newOnAnvil(t)
+	f := newFixture(t)
 	f.sync(t)
-	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
-	ref := f.payout(t, owner, 10_000, money.ETH)
-	f.fail(t, ref)
+	ref := f.failedETH(t)
 	f.age(t, ref, day+time.Second)
-	f.Exec(t, `UPDATE payout_address SET address = $1`, f.payee.Hex())
-	restore := f.backup(t)
-	f.retry(t, ref, f.payee.Hex())
-	f.Rates = &fakeRates{eth: "0.0003"}
-	f.confirms(t, ref)
-	before := f.read(t, ref)
-	restore()
+	f.Exec(t, `UPDATE payout_address SET address = '0xGood'`)
+	var before checkout.Payout
+	f.lose(t, func() {
+		f.retried(t, ref)
+		f.Rates = &fakeRates{eth: "0.0003"}
+		f.send(t, ref)
+		before = f.read(t, ref)
+	})
 
-	for range 3 {
-		f.sync(t)
-		f.mine(t, 1)
-	}
-	f.retry(t, ref, f.payee.Hex())
-	require.Empty(t, f.recover(t, nil).Found[0].Fits)
-	got := f.recover(t, map[string]string{before.TxHash: ref.ID})
-	require.True(t, got.Found[0].Done)
+	f.sync(t)
+	f.retried(t, ref)
+	require.Empty(t, f.recover(t, treasurer.RecoveryOrder{})[0].Fits)
+	require.True(t, f.recover(t, treasurer.RecoveryOrder{Chosen: map[string]string{before.TxHash: ref.ID}})[0].Done)
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	p := f.read(t, ref)
 	require.Equal(t, []money.Crypto{before.Amount, before.Amount.Sub(before.Amount)}, []money.Crypto{p.Amount, p.Fee})
 	require.Equal(t, p.Amount, p.Gross())
-	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }

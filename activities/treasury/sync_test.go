@@ -3,14 +3,15 @@ package treasury_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	treasurer "example.com/checkout/activities/treasury"
-	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
@@ -25,10 +26,11 @@ func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 	for _, ref := range refs {
 		f.send(t, ref)
 	}
-	f.chain.base = 3_000 // none of them is mined now
-	f.StuckAfter = time.Hour
 	require.Equal(t, 0, f.sync(t).Bumped, "too early")
 	f.StuckAfter = time.Nanosecond
+	f.chain.base = 9_000
+	require.Equal(t, []string{f.transferOf(t, refs[0]) + " blocks the account: the network's fee is above the limit"}, f.sync(t).Alarms)
+	f.chain.base = 3_000 // none of them is mined now
 	require.Equal(t, 1, f.sync(t).Bumped)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version WHERE transfer_id = (SELECT id FROM transfer ORDER BY nonce LIMIT 1)`))
 	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM transfer_version`))
@@ -39,6 +41,7 @@ func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 
 func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	f := newFixture(t)
+	f.StuckAfter = time.Nanosecond
 	ref := f.usdc(t)
 	f.send(t, ref)
 	account := f.account(t)
@@ -104,28 +107,25 @@ func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
 
 // A gift is booked when it is final. A reorganization that takes it back freezes nothing.
 func TestSync_AGiftThatAReorganizationTakesBackFreezesNothing(t *testing.T) {
-	f := newOnAnvil(t)
-	f.booked(t)
+	f := newFixture(t)
+	f.settle(t)
 	gift := func() {
-		require.NoError(t, must.Err(f.anvil.Send(t.Context(), chains.Transaction{
-			From: f.anvil.Accounts[3], To: &f.anvil.Accounts[1], Value: big.NewInt(7_000_000)})))
+		f.chain.mine(1)
+		f.chain.tip().balances["ETH"].Add(f.chain.tip().balances["ETH"], big.NewInt(7_000_000))
 	}
 	gift()
-	f.mine(t, 1)
 	before := f.ledger(t)["funding ETH"]
 	f.sync(t)
 	require.Equal(t, before, f.ledger(t)["funding ETH"], "not yet")
-	require.NoError(t, f.anvil.Reorg(t.Context(), 1))
-	require.NoError(t, f.anvil.Call(t.Context(), nil, "anvil_dropAllTransactions"))
-	for range 4 {
-		f.mine(t, 1)
+	f.chain.undo(1)
+	for range 5 {
+		f.chain.mine(1)
 		require.Empty(t, f.sync(t).Frozen)
 	}
 	require.Equal(t, before, f.ledger(t)["funding ETH"])
 	gift()
-	f.mine(t, 3)
-	require.Empty(t, f.sync(t).Frozen)
-	require.NotEqual(t, before, f.requireChain(t)["funding ETH"])
+	f.settle(t)
+	require.NotEqual(t, before, f.requireBooked(t)["funding ETH"])
 }
 
 func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
@@ -249,9 +249,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 
 func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
 	f := newFixture(t)
-	f.StuckAfter = time.Hour
-	ref := f.usdc(t)
-	f.send(t, ref)
+	ref, _ := f.sent(t)
 	f.settle(t)
 	require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	f.chain.undo(len(f.chain.blocks) - 1)
@@ -288,6 +286,30 @@ func TestSync_AReorganizationThatUndoesAnEndWithoutAPaymentFreezes(t *testing.T)
 		require.NotEmpty(t, got.Alarms)
 		require.Contains(t, f.account(t).FrozenWhy, "was "+end+", and a reorganization undid it")
 		require.Equal(t, f.paidBy(t, ref), f.query(t, `SELECT subject FROM finding WHERE kind = 'refunded_and_paid'`))
+	}
+}
+
+// The version that a pool refused is never mined, and the first one stays in the pool until a version is high enough.
+func TestSync_AnUnderpricedVersionIsFollowedByAHigherOne(t *testing.T) {
+	t.Parallel()
+	for dearer, versions := range map[int64]int{10: 2, 30: 3} {
+		f := newSerialFixture(t)
+		f.chain.dearer = dearer
+		ref, transfer := f.sent(t)
+		f.StuckAfter = time.Nanosecond
+		for range versions - 2 {
+			require.Equal(t, 1, f.sync(t).Bumped)
+			require.Contains(t, f.chain.pool, f.version(t, transfer, 1).TxHash)
+		}
+		require.Equal(t, 1, f.sync(t).Bumped)
+		last := f.version(t, transfer, versions)
+		require.Equal(t, []string{last.TxHash}, slices.Collect(maps.Keys(f.chain.pool)))
+
+		f.StuckAfter = time.Hour
+		f.settle(t)
+		f.requirePaidOnce(t, ref)
+		require.Equal(t, last.TxHash, f.read(t, ref).TxHash)
+		require.EqualValues(t, versions, f.query(t, `SELECT count(*) FROM transfer_version`))
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 
 func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
 	f := newFixture(t)
-	f.StuckAfter = time.Hour
 	var sent []string
 	f.chain.onSend = func(hash string) {
 		sent = append(sent, hash)
