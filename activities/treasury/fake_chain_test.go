@@ -48,7 +48,7 @@ type fakeChain struct {
 	forge     func(v *treasury.TransferVersion) // what the signer changes
 	replan    func(plan *treasury.TransferPlan) // what the node plans instead
 	onSend    func(hash string)                 // before a transaction enters the pool
-	tick      chan struct{}                     // gets a value now and then
+	cut       func()                            // ends the caller's context
 	base      int64                             // base fee in gwei
 	funded    map[string]*big.Int
 	final     int // height of the last final block
@@ -56,11 +56,7 @@ type fakeChain struct {
 	pool      map[string]fakeTx                    // by hash
 	orphaned  map[string]treasury.TransferSnapshot // receipts of blocks that are gone
 	earlier   []treasury.AccountSnapshot
-	count     fakeCount
 }
-
-// fakeCount counts what chaos did.
-type fakeCount struct{ calls, mined, dropped, reorganizations, jumps, lies, lost, lagged int }
 
 // fakeTx has a nonce, or coins.
 type fakeTx struct {
@@ -143,7 +139,7 @@ func newFakeChain(seed uint64, balances map[money.PayoutCurrency]string) *fakeCh
 	c := &fakeChain{
 		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, dearer: 10, batch: treasury.Batch{Most: 1},
 		account: treasury.Account{Network: "ethereum", ChainID: "eip155:31337", Address: "0xTreasury"},
-		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
+		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{},
 		funded: map[string]*big.Int{}, pool: map[string]fakeTx{}, orphaned: map[string]treasury.TransferSnapshot{},
 		blocks: []fakeBlock{{hash: "genesis", nonce: 0, balances: map[string]*big.Int{}}},
 	}
@@ -227,7 +223,6 @@ func (c *fakeChain) mineOne() {
 	c.blocks = append(c.blocks, b)
 	c.final = max(c.final, len(c.blocks)-1-c.finality)
 	c.base = max(10, c.base*9/10)
-	c.count.mined++
 }
 
 // execute changes the balances. It returns false for another nonce, and when the account cannot pay for the transaction.
@@ -262,7 +257,6 @@ func (c *fakeChain) reorganize(n int, back func() bool) {
 		}
 		c.blocks = c.blocks[:height]
 	}
-	c.count.reorganizations++
 }
 
 // undo is a reorganization that goes below the last final block.
@@ -287,30 +281,23 @@ func (c *fakeChain) sighting(r fakeReceipt, height int) treasury.TransferSnapsho
 
 // step lets the chain live a little before each call. It returns an error when the call shall fail.
 func (c *fakeChain) step() error {
-	c.count.calls++
 	if !c.chaos {
 		return nil
-	}
-	if c.count.calls%60 == 0 {
-		select {
-		case c.tick <- struct{}{}:
-		default:
-		}
 	}
 	switch dice := c.random.IntN(1000); {
 	case dice < 150:
 		c.mineOne()
 	case dice < 170 && len(c.pool) > 0:
 		delete(c.pool, c.waiting()[c.random.IntN(len(c.pool))].hash())
-		c.count.dropped++
 	case dice < 180:
 		if deepest := min(c.finality, len(c.blocks)-1-c.final); deepest > 0 {
 			c.reorganize(1+c.random.IntN(deepest), func() bool { return c.random.IntN(2) == 0 })
 		}
 	case dice < 182:
 		c.base = min(c.base*20, 4_000)
-		c.count.jumps++
-	case dice < 205:
+	case dice < 200:
+		c.cut()
+	case dice < 220:
 		return errNode
 	}
 	return nil
@@ -465,7 +452,6 @@ func (c *fakeChain) Send(_ context.Context, v treasury.TransferVersion) error {
 	}
 	forgotten := c.chaos && c.random.IntN(100) < 15
 	if forgotten {
-		c.count.lost++
 		return nil
 	}
 	var tx fakeTx
@@ -474,7 +460,6 @@ func (c *fakeChain) Send(_ context.Context, v treasury.TransferVersion) error {
 	}
 	err := c.accept(tx)
 	if c.chaos && c.random.IntN(100) < 10 {
-		c.count.lost++
 		return errNode // after the effect
 	}
 	return err
@@ -549,7 +534,6 @@ func (c *fakeChain) look(versions []treasury.TransferVersion) treasury.TransferS
 
 // lie shows the receipt of a block that is gone, or forgets what it knows.
 func (c *fakeChain) lie(seen treasury.TransferSnapshot, versions []treasury.TransferVersion) treasury.TransferSnapshot {
-	c.count.lies++
 	if seen.State == treasury.TransferStateConfirmed {
 		return treasury.TransferSnapshot{State: treasury.TransferStateDead}
 	}
@@ -584,7 +568,6 @@ func (c *fakeChain) Snapshot(context.Context) (treasury.AccountSnapshot, error) 
 	}
 	c.earlier = append(c.earlier, now)
 	if c.chaos && c.random.IntN(100) < 10 {
-		c.count.lagged++
 		return c.earlier[max(0, len(c.earlier)-1-c.random.IntN(20))], nil
 	}
 	return now, nil
@@ -687,7 +670,6 @@ func (c *fakeChain) paid() (payments map[string][]fakePayment, fees *big.Int) {
 
 // requirePaidOnce requires that the chain has paid each payout once: what the rows say, to the address that they have.
 func (f fixture) requirePaidOnce(t *testing.T, refs ...checkout.Ref) {
-	t.Helper()
 	payments, _ := f.chain.paid()
 	for _, ref := range refs {
 		p := f.read(t, ref)
@@ -701,7 +683,6 @@ func (f fixture) requirePaidOnce(t *testing.T, refs ...checkout.Ref) {
 
 // foreign mines a transaction of somebody else with the account's key.
 func (c *fakeChain) foreign(t *testing.T, nonce uint64, units int64) {
-	t.Helper()
 	defer c.lock()()
 	maps.DeleteFunc(c.pool, func(_ string, tx fakeTx) bool { return tx.Nonce == nonce })
 	require.NoError(t, c.accept(fakeTx{Nonce: nonce, Tip: 5, Cap: 5_000,

@@ -1,0 +1,103 @@
+package treasury_test
+
+import (
+	"context"
+	"flag"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	treasurer "example.com/checkout/activities/treasury"
+	"example.com/checkout/storage/storagetest/must"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+)
+
+var (
+	payouts = flag.Int("payouts", 20, "number of payouts of the simulation; .ci/run takes 300")
+	dice    = flag.Uint64("dice", 0, "seed of the simulation; 0 takes the time")
+)
+
+// Two processes use one account, one call after the other. The seed draws the calls, and what happens during each of
+// them: see fakeChain.step. deploy/proof/chaos has the faults of calls at the same time.
+func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
+	f := newFixture(t)
+	seed := *dice
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-dice %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	f.chain = newFakeChain(seed, map[money.PayoutCurrency]string{ // too little, so that payouts wait for a top-up
+		money.ETH: "3", money.USDC: "2000", money.USDT: "2000"})
+	processes := []*treasurer.Treasury{f.process(t), f.process(t)}
+	f.Treasury = f.process(t)
+	refs := f.many(t, random)
+
+	f.chain.chaos = true
+	for calls := 0; f.query(t, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`) != int64(0); calls++ {
+		require.Less(t, calls, 1_000*len(refs))
+		process := processes[random.IntN(2)]
+		process.StuckAfter = time.Nanosecond
+		ctx, cut := context.WithCancel(t.Context())
+		f.chain.cut = cut
+		if random.IntN(2) == 0 {
+			report, _ := process.Sync(ctx) // a later one does the rest
+			require.Empty(t, report.Accounts[0].Frozen)
+			require.Zero(t, report.Accounts[0].Dead)
+		} else {
+			f.act(ctx, t, process, refs[random.IntN(len(refs))])
+		}
+		cut()
+	}
+	f.chain.chaos = false
+	f.settle(t)
+
+	f.requirePaidOnce(t, refs...)
+	payments, gas := f.chain.paid()
+	require.Len(t, payments, len(refs), "the account paid nobody else")
+	books := f.requireBooked(t)
+	require.Equal(t, gas.String(), books["expense:gas ETH"])
+	require.Equal(t, "0", books["merchant:payable EUR"])
+	for currency, units := range f.chain.funded {
+		require.Equal(t, new(big.Int).Neg(units).String(), books["funding "+currency], "top-ups of %s", currency)
+	}
+	require.Nil(t, f.account(t).FrozenAt)
+}
+
+// many makes payouts of four merchants. One of them has an address that gets nothing, and one has an invalid address.
+func (f fixture) many(t *testing.T, random *rand.Rand) (refs []checkout.Ref) {
+	owners := []checkout.Owner{f.owner, f.merchant(t, "0xSecond"), f.merchant(t, "0xReverts"), f.merchant(t, "0xInvalid")}
+	f.chain.reverts["0xReverts"], f.chain.invalid["0xInvalid"] = true, true
+	for i := range *payouts {
+		owner := owners[random.IntN(2)]
+		if i%10 == 0 {
+			owner = owners[2+i/10%2]
+		}
+		to := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}[random.IntN(3)]
+		refs = append(refs, f.payout(t, owner, money.Amount(500+random.IntN(9_500)), to))
+	}
+	return refs
+}
+
+// act does what the payout's run, its merchant or an operator does next. An error means that they do it again.
+func (f fixture) act(ctx context.Context, t *testing.T, process *treasurer.Treasury, ref checkout.Ref) {
+	switch f.read(t, ref).Status {
+	case checkout.PayoutFailed:
+		f.Exec(t, `UPDATE payout_address SET address = '0xCorrected' WHERE merchant_id = $1`, ref.MerchantID)
+		_ = must.Err(process.Payouts.RetryPayout(ctx, ref))
+	case checkout.PayoutPending:
+		got, err := transfer(ctx, process, ref)
+		if err == nil && got.Held == "" {
+			_ = must.Err(process.Payouts.FinishPayout(ctx, ref, got.Generation, got.Failure))
+		}
+		if got.Held == checkout.HoldFloat {
+			for _, c := range []money.PayoutCurrency{money.ETH, money.USDC, money.USDT} {
+				f.chain.fund(c, "50.5")
+			}
+		}
+	}
+}
