@@ -15,14 +15,12 @@ import (
 
 // spends gives the node a child of a payee that spends its output of a transfer.
 func (r *rig) spends(v treasury.TransferVersion, output int, c chains.Child) error {
-	r.Helper()
 	_, err := r.node.Spend(r.Context(), chains.Miner, v.Raw, output, c)
 	return err
 }
 
 // sent plans, signs and sends a transfer of payouts.
 func (r *rig) sent(c *Chain, gross ...string) treasury.TransferVersion {
-	r.Helper()
 	v := r.signed(c, gross...)
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
@@ -30,7 +28,6 @@ func (r *rig) sent(c *Chain, gross ...string) treasury.TransferVersion {
 
 // old returns a transfer as 1.0.0 signed it.
 func (r *rig) old(c *Chain, gross ...string) treasury.TransferVersion {
-	r.Helper()
 	plan := r.planned(c, gross...)
 	t := r.terms(plan)
 	t.Version = 0
@@ -42,7 +39,6 @@ func (r *rig) old(c *Chain, gross ...string) treasury.TransferVersion {
 
 // requirePaid requires that a block has a version of a transfer, and that each payee was paid once.
 func (r *rig) requirePaid(c *Chain, versions ...treasury.TransferVersion) {
-	r.Helper()
 	r.mine(6)
 	r.sees(c, treasury.TransferStateConfirmed, versions...)
 	for _, o := range versions[0].Outputs {
@@ -227,7 +223,6 @@ func TestBump_AChildThatOnlyMinersHave(t *testing.T) {
 
 // mirror returns another node with the same blocks, which hears nothing more.
 func (r *rig) mirror() *chains.Bitcoin {
-	r.Helper()
 	other := chains.BitcoinForTest(r, chains.BitcoinOptions{})
 	var height int
 	r.call("", &height, "getblockcount")

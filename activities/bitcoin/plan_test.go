@@ -64,7 +64,6 @@ func TestPlan_ABatchOfAHundred(t *testing.T) {
 
 // outputsOf returns a version's outputs as the outflows show them. A payout's fee is the most it can have paid.
 func (r *rig) outputsOf(c *Chain, v treasury.TransferVersion) []treasury.TransferOutput {
-	r.Helper()
 	out := must.Get(c.Outflows(r.Context(), 0, 10_000))(r)
 	got := must.Get(c.VersionOf(r.Context(), out.All))(r)
 	require.Equal(r, v.Raw, got.Raw)

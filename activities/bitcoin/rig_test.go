@@ -31,7 +31,6 @@ const wallet = "treasury"
 
 // newRig starts a node with a treasury that has final coins of these amounts.
 func newRig(t *testing.T, coins ...string) *rig {
-	t.Helper()
 	t.Parallel()
 	r := &rig{T: t, node: chains.BitcoinForTest(t, chains.BitcoinOptions{})}
 	r.makeWallet(wallet, false)
@@ -48,28 +47,23 @@ func newRig(t *testing.T, coins ...string) *rig {
 }
 
 func (r *rig) makeWallet(name string, withoutKeys bool) {
-	r.Helper()
 	r.call("", nil, "createwallet", name, withoutKeys, withoutKeys, "", false, true, true)
 }
 
 func (r *rig) call(wallet string, result any, method string, args ...any) {
-	r.Helper()
 	require.NoError(r, r.node.Call(r.Context(), wallet, result, method, args...))
 }
 
 func (r *rig) fund(coins ...string) string {
-	r.Helper()
 	return must.Get(r.node.Fund(r.Context(), wallet, coins...))(r)
 }
 
 func (r *rig) mine(blocks int) {
-	r.Helper()
 	require.NoError(r, must.Err(r.node.Mine(r.Context(), blocks)))
 }
 
 // mineNothing adds blocks without a transaction.
 func (r *rig) mineNothing(blocks int) {
-	r.Helper()
 	for range blocks {
 		r.call("", nil, "generateblock", r.payee("bech32"), []string{})
 	}
@@ -77,7 +71,6 @@ func (r *rig) mineNothing(blocks int) {
 
 // open returns a chain with the rig's options after change.
 func (r *rig) open(change ...func(*Options)) *Chain {
-	r.Helper()
 	o := r.options
 	for _, c := range change {
 		c(&o)
@@ -87,14 +80,12 @@ func (r *rig) open(change ...func(*Options)) *Chain {
 
 // payee returns an address of another wallet that nobody has used.
 func (r *rig) payee(kind string) (address string) {
-	r.Helper()
 	r.call(chains.Miner, &address, "getnewaddress", "", kind)
 	return address
 }
 
 // requests asks for a payout of each gross amount.
 func (r *rig) requests(gross ...string) []treasury.TransferRequest {
-	r.Helper()
 	all := make([]treasury.TransferRequest, len(gross))
 	for i, amount := range gross {
 		all[i] = treasury.TransferRequest{
@@ -109,24 +100,20 @@ func btc(decimal string) money.Crypto { return money.MustCrypto(decimal, money.B
 
 // planned plans payouts.
 func (r *rig) planned(c *Chain, gross ...string) treasury.TransferPlan {
-	r.Helper()
 	return must.Get(c.Plan(r.Context(), r.requests(gross...), nil))(r)
 }
 
 func (r *rig) sign(c *Chain, plan treasury.TransferPlan) treasury.TransferVersion {
-	r.Helper()
 	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
 // signed plans and signs a transfer of payouts.
 func (r *rig) signed(c *Chain, gross ...string) treasury.TransferVersion {
-	r.Helper()
 	return r.sign(c, r.planned(c, gross...))
 }
 
 // bumped signs and sends the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
-	r.Helper()
 	v := r.sign(c, must.Get(c.Bump(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
@@ -134,7 +121,6 @@ func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferV
 
 // canceled signs and sends a version that pays nobody.
 func (r *rig) canceled(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
-	r.Helper()
 	v := r.sign(c, must.Get(c.Cancel(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
@@ -147,13 +133,11 @@ func (r *rig) planError(c *Chain, requests []treasury.TransferRequest) error {
 
 // outflows returns the outflows of all blocks.
 func (r *rig) outflows(c *Chain) treasury.Outflows {
-	r.Helper()
 	return must.Get(c.Outflows(r.Context(), 0, 1_000))(r)
 }
 
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
-	r.Helper()
 	got := must.Get(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
 	return got
@@ -161,7 +145,6 @@ func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.T
 
 // received returns what an address of another wallet has in blocks, as a decimal.
 func (r *rig) received(address string) string {
-	r.Helper()
 	var got json.Number
 	r.call(chains.Miner, &got, "getreceivedbyaddress", address, 1)
 	return got.String()
@@ -169,27 +152,23 @@ func (r *rig) received(address string) string {
 
 // terms returns the terms of a plan.
 func (r *rig) terms(plan treasury.TransferPlan) terms {
-	r.Helper()
 	return must.Get(decodeTerms(plan.Terms))(r)
 }
 
 // has returns the balances of the account, of the last block and of the last final one, as decimals.
 func (r *rig) has(c *Chain) [2]string {
-	r.Helper()
 	s := must.Get(c.Snapshot(r.Context()))(r)
 	return [2]string{s.Balances[money.BTC].String(), s.FinalBalances[money.BTC].String()}
 }
 
 // pool returns the transactions that wait.
 func (r *rig) pool() (all []string) {
-	r.Helper()
 	r.call("", &all, "getrawmempool")
 	slices.Sort(all)
 	return all
 }
 
 func bytesOf(t *testing.T, tx *wire.MsgTx) []byte {
-	t.Helper()
 	var raw bytes.Buffer
 	require.NoError(t, tx.Serialize(&raw))
 	return raw.Bytes()

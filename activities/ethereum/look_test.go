@@ -197,7 +197,6 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 }
 
 func (r *rig) blockAt(height uint64) block {
-	r.Helper()
 	var b block
 	require.NoError(r, r.anvil.Call(r.Context(), &b, "eth_getBlockByNumber", hexutil.Uint64(height), false))
 	return b
@@ -237,7 +236,6 @@ func (w nodeWords) Error() string { return string(w) }
 const errPruned = nodeWords("missing trie node")
 
 func (r *rig) height() uint64 {
-	r.Helper()
 	var height hexutil.Uint64
 	require.NoError(r, r.anvil.Call(r.Context(), &height, "eth_blockNumber"))
 	return uint64(height)

@@ -43,7 +43,6 @@ type rig struct {
 
 // newRig starts a node. Blocks come from mine only. The test runs beside others.
 func newRig(t *testing.T, o chains.Options) *rig {
-	t.Helper()
 	t.Parallel()
 	anvil := chains.ForTest(t, o)
 	market := must.Get(anvil.DeployMarket(t.Context()))(t)
@@ -60,7 +59,6 @@ func newRig(t *testing.T, o chains.Options) *rig {
 
 // fund gives an account 100 ETH and a million of each token.
 func (r *rig) fund(account common.Address) {
-	r.Helper()
 	million := big.NewInt(1_000_000_000_000)
 	require.NoError(r, r.anvil.SetBalance(r.Context(), account, new(big.Int).Mul(big.NewInt(100), big.NewInt(1e18))))
 	r.invoke("USDC", r.market.USDC, "mint", account, million)
@@ -69,7 +67,6 @@ func (r *rig) fund(account common.Address) {
 
 // open returns a chain with the rig's options after change.
 func (r *rig) open(change ...func(*Options)) *Chain {
-	r.Helper()
 	o := r.options
 	for _, c := range change {
 		c(&o)
@@ -79,26 +76,22 @@ func (r *rig) open(change ...func(*Options)) *Chain {
 
 // openProxied returns a chain that asks its node through a proxy.
 func (r *rig) openProxied() (*proxy, *Chain) {
-	r.Helper()
 	p := proxyTo(r.T, r.anvil.URL)
 	return p, r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
 }
 
 // setBaseFee mines a block whose base fee is so many wei.
 func (r *rig) setBaseFee(wei uint64) {
-	r.Helper()
 	require.NoError(r, r.anvil.SetBaseFee(r.Context(), wei))
 	r.mine(1)
 }
 
 func (r *rig) mine(blocks uint64) {
-	r.Helper()
 	require.NoError(r, r.anvil.Mine(r.Context(), blocks))
 }
 
 // invoke changes a contract: it is mined at once, with everything that waits.
 func (r *rig) invoke(name string, at common.Address, method string, args ...any) {
-	r.Helper()
 	require.NoError(r, r.anvil.Automine(r.Context(), true))
 	require.NoError(r, r.anvil.Invoke(r.Context(), name, at, method, args...))
 	require.NoError(r, r.anvil.Automine(r.Context(), false))
@@ -106,7 +99,6 @@ func (r *rig) invoke(name string, at common.Address, method string, args ...any)
 
 // deploy deploys a contract.
 func (r *rig) deploy(name string, args ...any) common.Address {
-	r.Helper()
 	require.NoError(r, r.anvil.Automine(r.Context(), true))
 	at := must.Get(r.anvil.Deploy(r.Context(), name, args...))(r)
 	require.NoError(r, r.anvil.Automine(r.Context(), false))
@@ -132,7 +124,6 @@ func request(currency money.PayoutCurrency, to, gross string) treasury.TransferR
 
 // signed plans and signs a payout.
 func (r *rig) signed(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
-	r.Helper()
 	plan := must.Get(c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil))(r)
 	plan.Slot = treasury.NumberSlot(nonce)
 	return must.Get(c.Sign(r.Context(), plan))(r)
@@ -140,14 +131,12 @@ func (r *rig) signed(c *Chain, currency money.PayoutCurrency, gross string, nonc
 
 // bumped signs the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
-	r.Helper()
 	plan := must.Get(c.Bump(r.Context(), last))(r)
 	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
 // sent plans, signs and sends a payout.
 func (r *rig) sent(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
-	r.Helper()
 	v := r.signed(c, currency, gross, nonce)
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
@@ -165,13 +154,11 @@ func (r *rig) lookError(c *Chain, v treasury.TransferVersion) error {
 
 // outflows returns the outflows of the blocks from one on.
 func (r *rig) outflows(c *Chain, from uint64) treasury.Outflows {
-	r.Helper()
 	return must.Get(c.Outflows(r.Context(), from, anyBlock))(r)
 }
 
 // sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
-	r.Helper()
 	got := must.Get(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
 	return got
@@ -179,7 +166,6 @@ func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.T
 
 // has returns what an account has, as a decimal.
 func (r *rig) has(currency money.PayoutCurrency, account string) string {
-	r.Helper()
 	reader := &Chain{treasury: common.HexToAddress(account), tokens: r.market.Tokens()}
 	n := must.Get(jsonrpc.Dial("reader", r.anvil.URL, jsonrpc.Options{}))(r)
 	return must.Get(reader.balance(r.Context(), n, currency, "latest"))(r).String()
@@ -209,7 +195,6 @@ func (p *proxy) count(method string) int {
 
 // proxyTo starts a proxy to a node.
 func proxyTo(t *testing.T, target string) *proxy {
-	t.Helper()
 	p := &proxy{asked: map[string]int{}}
 	p.tell(always(nil))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -337,7 +322,6 @@ var null = json.RawMessage("null")
 
 // use takes a nonce of the treasury by a transaction that is none of ours.
 func (r *rig) use(to common.Address, value int64) string {
-	r.Helper()
 	require.NoError(r, r.anvil.Impersonate(r.Context(), r.key.account))
 	return must.Get(r.anvil.Send(r.Context(), chains.Transaction{From: r.key.account, To: &to, Value: big.NewInt(value)}))(r)
 }

@@ -30,7 +30,6 @@ var planned = treasury.TransferPlan{
 
 // offline returns a chain that has a signer and asks no node.
 func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
-	t.Helper()
 	secret := must.Get(crypto.GenerateKey())(t)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
 	return must.Get(newChain(Options{

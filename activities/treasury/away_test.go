@@ -69,7 +69,6 @@ func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
 	got := must.Get(payments.HoldPayout(t.Context(), ref))(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
 	finish := func() {
-		t.Helper()
 		f.end(t, ref, got.Generation, got.Failure)
 	}
 	finish()

@@ -20,12 +20,10 @@ import (
 type onCoins struct{ fixture }
 
 func newOnCoins(t *testing.T, coins int, batch treasury.Batch) onCoins {
-	t.Helper()
 	return newFixture(t).withCoins(t, newCoinChain(coins, 100_000_000, batch))
 }
 
 func (base fixture) withCoins(t *testing.T, chain *fakeChain) onCoins {
-	t.Helper()
 	f := onCoins{base}
 	f.chain = chain
 	f.Treasury = f.process(t)
@@ -37,7 +35,6 @@ func (base fixture) withCoins(t *testing.T, chain *fakeChain) onCoins {
 
 // payouts returns n payouts in BTC to addresses of different merchants.
 func (f onCoins) payouts(t *testing.T, n int) (all []checkout.Ref) {
-	t.Helper()
 	for range n {
 		owner := f.merchant(t, "to"+checkout.NewID(checkout.PrefixMerchant))
 		all = append(all, f.payout(t, owner, 10_000, money.BTC))
@@ -47,7 +44,6 @@ func (f onCoins) payouts(t *testing.T, n int) (all []checkout.Ref) {
 
 // finish ends payouts as their runs do.
 func (f onCoins) finish(t *testing.T, all []checkout.Ref) {
-	t.Helper()
 	for _, ref := range all {
 		f.send(t, ref)
 	}

@@ -13,7 +13,6 @@ import (
 
 // cancel asks for the cancellation of a transfer, twice.
 func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
-	t.Helper()
 	for range 2 {
 		payouts := must.Get(f.Store.Treasury.CancelTransfer(t.Context(), transferID, merchant.AuditEntry{Actor: "operator",
 			Action: "transfer.canceled", Subject: transferID}))(t)
@@ -24,7 +23,6 @@ func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
 
 // requireCanceled requires that the transfer paid nobody, and that a retry of its payout pays once.
 func (f fixture) requireCanceled(t *testing.T, ref checkout.Ref) {
-	t.Helper()
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'canceled'`))
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, ""}, []any{p.Status, p.Failure, p.TxHash})

@@ -58,14 +58,12 @@ var wealth = map[money.PayoutCurrency]string{money.ETH: "1000", money.USDC: "100
 
 // newFixture returns the world of a test. The test runs beside others.
 func newFixture(t *testing.T) fixture {
-	t.Helper()
 	t.Parallel()
 	return newSerialFixture(t)
 }
 
 // newSerialFixture is for a test with one world after another.
 func newSerialFixture(t *testing.T) fixture {
-	t.Helper()
 	f := fixture{Database: storagetest.New(t)}
 	f.chain = newFakeChain(1, wealth)
 	f.Store = f.Open(t, 8)
@@ -76,7 +74,6 @@ func newSerialFixture(t *testing.T) fixture {
 
 // process returns a treasury with connections of its own.
 func (f fixture) process(t *testing.T) *treasurer.Treasury {
-	t.Helper()
 	return f.on(f.Open(t, 8))
 }
 
@@ -86,7 +83,6 @@ func (f fixture) on(store *storage.Store) *treasurer.Treasury {
 }
 
 func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
-	t.Helper()
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: 100, PaymentAttempts: 3}
 	var addresses []merchant.PayoutAddress
@@ -100,7 +96,6 @@ func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
 
 // payout charges a card and returns the payout of it.
 func (f fixture) payout(t *testing.T, owner checkout.Owner, amount money.Amount, to money.PayoutCurrency) checkout.Ref {
-	t.Helper()
 	session, id := f.begin(t, owner, amount, to)
 	return f.complete(t, session, id)
 }
@@ -109,7 +104,6 @@ func (f fixture) payout(t *testing.T, owner checkout.Owner, amount money.Amount,
 func (f fixture) begin(
 	t *testing.T, owner checkout.Owner, amount money.Amount, to money.PayoutCurrency,
 ) (session checkout.Ref, transactionID string) {
-	t.Helper()
 	ctx := t.Context()
 	s := storagetest.Session(t, f.Store, owner, func(s *checkout.Session) { s.Amount, s.PayoutCurrency = amount, to })
 	p := storagetest.Payment(s.Ref)
@@ -128,14 +122,12 @@ func (f fixture) begin(
 
 // complete decides a payment that has succeeded, and returns its payout.
 func (f fixture) complete(t *testing.T, session checkout.Ref, transactionID string) checkout.Ref {
-	t.Helper()
 	settled := storagetest.Finish(t, f.Store, session, transactionID, storagetest.Succeeded)
 	return session.Owner.Ref(settled.PayoutID)
 }
 
 // usdc returns a payout of 100 EUR, which is 106.67 USDC after the fees.
 func (f fixture) usdc(t *testing.T) checkout.Ref {
-	t.Helper()
 	return f.payout(t, f.owner, 10_000, money.USDC)
 }
 
@@ -154,7 +146,6 @@ func transfer(ctx context.Context, t *treasurer.Treasury, ref checkout.Ref) (tre
 
 // send transfers a payout and finishes it.
 func (f fixture) send(t *testing.T, ref checkout.Ref) {
-	t.Helper()
 	got := f.transfer(t, ref)
 	require.Equal(t, treasury.TransferOutcome{Generation: got.Generation}, got)
 	f.end(t, ref, got.Generation, "")
@@ -162,7 +153,6 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 
 // sent sends a payout of 100 EUR, which waits in the node's pool. It returns its transfer too.
 func (f fixture) sent(t *testing.T) (ref checkout.Ref, transferID string) {
-	t.Helper()
 	ref = f.usdc(t)
 	f.send(t, ref)
 	return ref, f.transferOf(t, ref)
@@ -170,7 +160,6 @@ func (f fixture) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 
 // confirms sends payouts and follows their transfers to the final block.
 func (f fixture) confirms(t *testing.T, refs ...checkout.Ref) {
-	t.Helper()
 	for _, ref := range refs {
 		f.send(t, ref)
 	}
@@ -180,13 +169,11 @@ func (f fixture) confirms(t *testing.T, refs ...checkout.Ref) {
 
 // end ends a generation of a payout as its run does.
 func (f fixture) end(t *testing.T, ref checkout.Ref, generation int, why checkout.PayoutFailure) {
-	t.Helper()
 	require.NoError(t, must.Err(f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)))
 }
 
 // retried begins the next generation of a payout that failed.
 func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
-	t.Helper()
 	return must.Get(f.Store.Payouts.RetryPayout(t.Context(), ref))(t)
 }
 
@@ -201,13 +188,11 @@ func (f fixture) refundError(t *testing.T, ref checkout.Ref, by ...merchant.Audi
 }
 
 func (f fixture) findings(t *testing.T) []books.Finding {
-	t.Helper()
 	return must.Get(f.Store.Books.OpenFindings(t.Context(), checkout.ModeLive))(t)
 }
 
 // open opens the accounts of a process, as a round does first, and compares them with their chains.
 func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
-	t.Helper()
 	for _, chain := range process.Chains {
 		now := must.Get(chain.Snapshot(t.Context()))(t)
 		require.NoError(t, must.Err(process.Store.OpenTreasury(t.Context(), process.Mode, chain.Account(), now)))
@@ -217,13 +202,11 @@ func (f fixture) open(t *testing.T, process *treasurer.Treasury) {
 
 // accounts returns the accounts, oldest first.
 func (f fixture) accounts(t *testing.T) []storage.TreasuryAccount {
-	t.Helper()
 	return must.Get(f.Accounts(t.Context()))(t)
 }
 
 // account returns the only account.
 func (f fixture) account(t *testing.T) storage.TreasuryAccount {
-	t.Helper()
 	accounts := f.accounts(t)
 	require.Len(t, accounts, 1)
 	return accounts[0]
@@ -231,13 +214,11 @@ func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 
 // transfer orders a payout once more, and returns what became of it.
 func (f fixture) transfer(t *testing.T, ref checkout.Ref) treasury.TransferOutcome {
-	t.Helper()
 	return must.Get(f.Transfer(t.Context(), ref))(t)
 }
 
 // transferOf returns the transfer that pays a payout.
 func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
-	t.Helper()
 	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
 	require.True(t, ok)
 	return id
@@ -245,7 +226,6 @@ func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
 
 // version returns a version of a live transfer, the first being 1.
 func (f fixture) version(t *testing.T, transferID string, number int) treasury.TransferVersion {
-	t.Helper()
 	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), f.account(t).ID, 10))(t)
 	i := slices.IndexFunc(live, func(one storage.Transfer) bool { return one.ID == transferID })
 	return live[i].Versions[number-1]
@@ -253,20 +233,17 @@ func (f fixture) version(t *testing.T, transferID string, number int) treasury.T
 
 // sync returns the report of a round for the only account.
 func (f fixture) sync(t *testing.T) treasurer.AccountResult {
-	t.Helper()
 	report := must.Get(f.Sync(t.Context()))(t)
 	require.Len(t, report.Accounts, 1)
 	return report.Accounts[0]
 }
 
 func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
-	t.Helper()
 	return must.Get(f.Store.Payouts.Payout(t.Context(), ref))(t)
 }
 
 // requireConfirmed requires that the transfers of payouts are final.
 func (f fixture) requireConfirmed(t *testing.T, refs ...checkout.Ref) {
-	t.Helper()
 	for _, ref := range refs {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}
@@ -274,13 +251,11 @@ func (f fixture) requireConfirmed(t *testing.T, refs ...checkout.Ref) {
 
 // query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
-	t.Helper()
 	return storagetest.Value[any](t, f.Database, sql, args...)
 }
 
 // ledger returns the balances as "account asset" and smallest units.
 func (f fixture) ledger(t *testing.T) map[string]string {
-	t.Helper()
 	all := must.Get(f.Store.Books.LedgerBalances(t.Context(), checkout.ModeLive))(t)
 	balances, sums := map[string]string{}, map[string]*big.Int{}
 	for _, b := range all {
@@ -300,7 +275,6 @@ func (f fixture) ledger(t *testing.T) map[string]string {
 
 // requireBooked compares the ledger with the chain. Nothing may be on its way.
 func (f fixture) requireBooked(t *testing.T) map[string]string {
-	t.Helper()
 	books := f.ledger(t)
 	for currency, units := range f.chain.tip().balances {
 		require.Equal(t, units.String(), books["wallet "+currency], "wallet of %s", currency)
@@ -311,7 +285,6 @@ func (f fixture) requireBooked(t *testing.T) map[string]string {
 
 // settle mines and follows until every transfer is final.
 func (f fixture) settle(t *testing.T) {
-	t.Helper()
 	for range 20 {
 		f.sync(t)
 		f.chain.mine(f.chain.finality + 1)

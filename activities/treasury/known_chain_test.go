@@ -275,13 +275,11 @@ func (f *fixture) use(chain *fakeChain) {
 
 // retire takes a frozen account out of use.
 func (f fixture) retire(t *testing.T, account string) {
-	t.Helper()
 	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: account, Retire: true}))
 }
 
 // replaced is an account whose key is replaced by the book.
 func (f fixture) replaced(t *testing.T) {
-	t.Helper()
 	id := f.account(t).ID
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "its key is replaced"))
 	f.retire(t, id)

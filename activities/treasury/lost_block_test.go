@@ -46,7 +46,6 @@ func newLost(t *testing.T) (f fixture, ref checkout.Ref, o treasurer.ThawOrder) 
 
 // requireShortage requires that a thaw is refused because of the payment of the payout and its gas.
 func (f fixture) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) storage.ShortageError {
-	t.Helper()
 	var short storage.ShortageError
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
 	require.Len(t, short.Payments, 1)
@@ -59,7 +58,6 @@ func (f fixture) requireShortage(t *testing.T, o treasurer.ThawOrder, ref checko
 
 // requireSent requires that the payout is paid, once and for good.
 func (f fixture) requireSent(t *testing.T, ref checkout.Ref) {
-	t.Helper()
 	for range 2 {
 		f.chain.mine(1)
 		got := f.sync(t)
@@ -98,7 +96,6 @@ func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
 
 // callDead lets an earlier round have called the lost transfer dead, so its payout failed.
 func (f fixture) callDead(t *testing.T, o treasurer.ThawOrder, ref checkout.Ref) {
-	t.Helper()
 	live := must.Get(f.Store.Treasury.LiveTransfers(t.Context(), o.AccountID, 1))(t)
 	now := must.Get(f.chain.Snapshot(t.Context()))(t)
 	now.FinalBalances[money.USDC] = money.MustCrypto("1000000", money.USDC)

@@ -16,7 +16,6 @@ import (
 
 // forget takes the transfers away, as the restore of a backup does that is older than them.
 func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
-	t.Helper()
 	f.Exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
 	f.Exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
 	f.Exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
@@ -30,7 +29,6 @@ func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
 
 // alike returns payouts to one merchant, each some cents larger than the one before.
 func (f onCoins) alike(t *testing.T, n int, cents money.Amount) (all []checkout.Ref) {
-	t.Helper()
 	owner := f.merchant(t, "toOne")
 	for i := range n {
 		all = append(all, f.payout(t, owner, 10_000+money.Amount(i)*cents, money.BTC))
@@ -50,14 +48,12 @@ func (f onCoins) recover(t *testing.T, o treasurer.RecoveryOrder) map[string]tre
 
 // requireDone requires that a recovery wrote every payment but those of some outputs.
 func requireDone(t *testing.T, found map[string]treasurer.Recovery, but ...string) {
-	t.Helper()
 	for output, r := range found {
 		require.Equal(t, !slices.Contains(but, output), r.Done, r.Why)
 	}
 }
 
 func requireNoneDone(t *testing.T, found map[string]treasurer.Recovery, why ...any) {
-	t.Helper()
 	for _, r := range found {
 		require.False(t, r.Done, why...)
 	}
@@ -65,7 +61,6 @@ func requireNoneDone(t *testing.T, found map[string]treasurer.Recovery, why ...a
 
 // hash returns the hash of the only transaction.
 func (f onCoins) hash(t *testing.T) string {
-	t.Helper()
 	mined := f.chain.mined()
 	require.Len(t, mined, 1)
 	return mined[0].txHash
@@ -73,7 +68,6 @@ func (f onCoins) hash(t *testing.T) string {
 
 // requireBooked compares the ledger with the chain, and what is lost, in satoshis.
 func (f onCoins) requireBooked(t *testing.T, lost int64) {
-	t.Helper()
 	require.Equal(t, strconv.FormatInt(lost, 10), f.fixture.requireBooked(t)["suspense BTC"])
 }
 
@@ -157,7 +151,6 @@ func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 }
 
 func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
-	t.Helper()
 	f.signAll(t, 3)
 	paid, _ := f.chain.paid()
 	loss := paid[all[lost].ID][0].Units
@@ -202,7 +195,6 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 
 // signAll signs and mines what is pending.
 func (f onCoins) signAll(t *testing.T, n int) {
-	t.Helper()
 	require.Equal(t, n, f.sync(t).Signed)
 	f.chain.mine(f.chain.finality + 1)
 }
@@ -349,7 +341,6 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 
 // newLostBatch returns a treasury that paid three payouts by one transaction, and lost it and the first payout's row.
 func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
-	t.Helper()
 	f = newOnCoins(t, 2, soon)
 	all = f.payouts(t, 3)
 	f.signAll(t, 3)

@@ -26,7 +26,6 @@ type planted struct {
 }
 
 func newPlanted(t *testing.T) *planted {
-	t.Helper()
 	p := &planted{fixture: newFixture(t)}
 	p.settle(t)
 	ref := p.usdc(t)
@@ -43,7 +42,6 @@ func newPlanted(t *testing.T) *planted {
 
 // reconcile runs a round, compares the books, and returns the day's findings with their details.
 func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, report storage.DayReport) {
-	t.Helper()
 	p.sync(t)
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	entries := &activities.Books{Store: p.Store.Books, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: {
@@ -76,7 +74,6 @@ func (p *planted) reconcile(t *testing.T) (kinds map[books.FindingKind]string, r
 
 // without hides rows of the ledger, and returns what puts them back.
 func (p *planted) without(t *testing.T, kind string) (back func(*testing.T)) {
-	t.Helper()
 	const quiet = `SET session_replication_role = replica; `
 	p.Exec(t, quiet+`CREATE TABLE gone_entry AS SELECT * FROM ledger_entry WHERE kind = '`+kind+`';
 		CREATE TABLE gone_posting AS SELECT p.* FROM ledger_posting p JOIN gone_entry e ON e.id = p.entry_id;

@@ -17,20 +17,17 @@ import (
 
 // paidBy returns the transaction of a payout.
 func (f fixture) paidBy(t *testing.T, payout checkout.Ref) string {
-	t.Helper()
 	return f.read(t, payout).TransactionID
 }
 
 // day returns the daily report, counted from today.
 func (f fixture) day(t *testing.T, days int) storage.DayReport {
-	t.Helper()
 	from := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, days)
 	return must.Get(f.Store.Books.DayReport(t.Context(), from))(t)
 }
 
 // today moves everything of the test into one day: midnight may pass while it runs.
 func (f fixture) today(t *testing.T) {
-	t.Helper()
 	f.Exec(t, `
 		SET session_replication_role = replica;
 		UPDATE transaction SET completed_at = now(); UPDATE payout SET created_at = now();
@@ -147,7 +144,6 @@ func TestDayReport_ShowsASabotagedLedger(t *testing.T) {
 
 // float returns the float of a currency, which the report of the day shows too.
 func (f fixture) float(t *testing.T, currency money.PayoutCurrency) (got storage.Float) {
-	t.Helper()
 	all := must.Get(f.Store.Treasury.Floats(t.Context(), checkout.ModeLive))(t)
 	require.Equal(t, f.day(t, 0).Floats, all)
 	for _, one := range all {

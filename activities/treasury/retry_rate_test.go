@@ -14,7 +14,6 @@ import (
 
 // retry changes the merchant's payout address and retries the payout.
 func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.Payout {
-	t.Helper()
 	f.Exec(t, `UPDATE payout_address SET address = $1, next_address = NULL, next_network = NULL, next_by = NULL, next_at = NULL`,
 		address)
 	return f.retried(t, ref)
@@ -22,21 +21,18 @@ func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.
 
 // fail makes a pending payout fail by its address.
 func (f fixture) fail(t *testing.T, ref checkout.Ref) {
-	t.Helper()
 	require.Equal(t, checkout.PayoutInvalidAddress, f.transfer(t, ref).Failure)
 	f.end(t, ref, 0, checkout.PayoutInvalidAddress)
 }
 
 // age moves the lock of the payout's rate into the past.
 func (f fixture) age(t *testing.T, ref checkout.Ref, by time.Duration) {
-	t.Helper()
 	f.Exec(t, `UPDATE transaction SET rate_at = rate_at - $2::interval, rate_until = rate_until - $2::interval
 		WHERE id = $1`, f.read(t, ref).TransactionID, by)
 }
 
 // failedETH is a payout of 99 EUR after the fee, in ETH, whose address cannot be paid.
 func (f fixture) failedETH(t *testing.T) checkout.Ref {
-	t.Helper()
 	f.chain.invalid["0xBad"] = true
 	ref := f.payout(t, f.merchant(t, "0xBad"), 10_000, money.ETH)
 	f.fail(t, ref)
@@ -45,7 +41,6 @@ func (f fixture) failedETH(t *testing.T) checkout.Ref {
 
 // requireRate requires the rate of a signed payout, and that its amount and fee are the source amount at it.
 func (f fixture) requireRate(t *testing.T, ref checkout.Ref, rate, gross string) {
-	t.Helper()
 	p := f.read(t, ref)
 	require.Equal(t, []string{rate, "0.0003375"}, []string{p.ExchangeRate.String(), p.LockedRate.String()})
 	require.Equal(t, gross, p.Amount.Add(p.Fee).String())
@@ -139,7 +134,6 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 	f.chain.reverts["0xMerchant"], f.chain.reverts["0xSecond"] = true, true
 	ref := f.usdc(t)
 	refused := func() *checkout.AddressRevertedError {
-		t.Helper()
 		err := f.retryError(t, ref)
 		require.ErrorIs(t, err, checkout.ErrConflict)
 		var reverted *checkout.AddressRevertedError
@@ -147,7 +141,6 @@ func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
 		return reverted
 	}
 	revert := func() {
-		t.Helper()
 		f.send(t, ref)
 		f.chain.mine(5)
 		require.Equal(t, 1, f.sync(t).Reverted)

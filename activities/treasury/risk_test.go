@@ -17,7 +17,6 @@ import (
 
 // report records a risk of the payout's charge, whose reference is the transaction's id.
 func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeToCheck {
-	t.Helper()
 	look := storage.ChargeToCheck{
 		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
 	}
@@ -29,7 +28,6 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeToCheck {
 
 // risk reports a risk and records what the card network says about it. It returns the new findings.
 func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus) []books.Finding {
-	t.Helper()
 	return must.Get(f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
 		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: money.EUR},
 	}))(t)
@@ -37,7 +35,6 @@ func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, statu
 
 // due reports whether Reconcile would start the payout now.
 func (f fixture) due(t *testing.T, ref checkout.Ref) any {
-	t.Helper()
 	return f.query(t, `SELECT next_action_at <= clock_timestamp() FROM payout WHERE id = $1`, ref.ID)
 }
 

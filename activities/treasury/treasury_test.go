@@ -293,7 +293,6 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 
 // eventTypes returns the types of the payout's events, oldest first.
 func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
-	t.Helper()
 	p := f.read(t, ref)
 	events := must.Get(f.Store.Webhooks.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: p.SessionID}, pg.Page{Limit: 100}))(t)
 	for _, e := range slices.Backward(events) {

@@ -18,14 +18,12 @@ import (
 
 // available notes that the acquirer makes the money of the payout's charge available.
 func (f fixture) available(t *testing.T, ref checkout.Ref, at time.Time) {
-	t.Helper()
 	require.NoError(t, f.Store.Books.RecordChargeCost(t.Context(), ref.Mode, f.read(t, ref).TransactionID,
 		books.ChargeCost{Currency: money.EUR, Gross: 10_000, Cost: 320, AvailableAt: at}))
 }
 
 // held requires that the payout is held, also when it has waited for long.
 func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
-	t.Helper()
 	for range 2 {
 		require.Equal(t, treasury.TransferOutcome{Held: why, Generation: 1}, f.transfer(t, ref))
 		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
