@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/activities"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/treasury"
@@ -32,6 +31,11 @@ func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
 	got = must.Get(f.Store.Payouts.HoldAwayPayout(t.Context(), ref))(t)
 	require.Equal(t, treasury.TransferOutcome{Generation: 1}, got, "it was sent")
 	require.ErrorIs(t, must.Err(f.Store.Payouts.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))), checkout.ErrNotFound)
+
+	refused := f.usdc(t)
+	require.NoError(t, must.Err(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, refused), checkout.PayoutInvalidAddress)))
+	got = must.Get(f.Store.Payouts.HoldAwayPayout(t.Context(), refused))(t)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "a retry is not decided by it")
 }
 
 // The time in which no node answered does not use up the patience with another hold.
@@ -58,23 +62,4 @@ func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
 	f.settle(t)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Status, p.Hold, p.NextActionAt})
-}
-
-// What a run found about one generation decides no other: the payout may be retried before the run goes on.
-func TestHoldAwayPayout_ARetriedPayoutIsNotDecidedByIt(t *testing.T) {
-	f := newFixture(t)
-	ref := f.usdc(t)
-	require.NoError(t, must.Err(f.Store.Payouts.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)))
-	payments := &activities.Payments{Payouts: f.Store.Payouts, Sessions: f.Store.Sessions, Webhooks: f.Store.Webhooks.WebhookReader}
-	got := must.Get(payments.HoldPayout(t.Context(), ref))(t)
-	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
-	finish := func() {
-		f.end(t, ref, got.Generation, got.Failure)
-	}
-	finish()
-	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
-
-	f.retried(t, ref)
-	finish()
-	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status)
 }

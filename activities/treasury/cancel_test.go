@@ -96,7 +96,7 @@ func TestCancelTransfer_AFrozenAccountSignsNothing(t *testing.T) {
 	f := newFixture(t)
 	ref, id := f.sent(t)
 	f.cancel(t, id, ref)
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
+	f.freeze(t, "a drill")
 	require.Equal(t, []string{id + " is stuck, and its account is frozen"}, f.sync(t).Alarms)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version`))
 }

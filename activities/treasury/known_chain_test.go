@@ -197,7 +197,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 		why    string
 	}{
 		"a person": {func(t *testing.T, f fixture) {
-			require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a drill"))
+			f.freeze(t, "a drill")
 		}, "a drill"},
 		"a signature that sees a nonce in the pool which no transfer has": {func(t *testing.T, f fixture) {
 			f.chain.foreign(t, 0, 5_000_000)

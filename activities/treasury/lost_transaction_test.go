@@ -14,14 +14,15 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// forget takes the transfers away, as the restore of a backup does that is older than them.
-func (f onCoins) forget(t *testing.T, lostPayouts ...checkout.Ref) {
-	f.Exec(t, `DROP TRIGGER transfer_version_insert_only ON transfer_version`)
-	f.Exec(t, `TRUNCATE transfer_version, transfer_payout, transfer_slot, transfer`)
-	f.Exec(t, `UPDATE payout SET amount = '', fee = '', tx_hash = '', status = 'pending', sent_at = NULL`)
-	f.Exec(t, `SET session_replication_role = replica; DELETE FROM ledger_posting WHERE entry_id IN (
-			SELECT id FROM ledger_entry WHERE kind = 'transfer_signed');
-		DELETE FROM ledger_entry WHERE kind = 'transfer_signed'`)
+// signAll signs and mines what is pending.
+func (f onCoins) signAll(t *testing.T, n int) {
+	require.Equal(t, n, f.sync(t).Signed)
+	f.chain.mine(f.chain.finality + 1)
+}
+
+// loseAll signs and mines what is pending, and loses that. The rows of some payouts are lost too.
+func (f onCoins) loseAll(t *testing.T, n int, lostPayouts ...checkout.Ref) {
+	f.lose(t, func() { f.signAll(t, n) })
 	for _, ref := range lostPayouts {
 		f.Exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
 	}
@@ -76,8 +77,7 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 9, 6) // 8 share 341 satoshis, and differ by 59
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, all[8].ID)
-	f.signAll(t, 8)
-	f.forget(t)
+	f.loseAll(t, 8)
 	f.sync(t)
 
 	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
@@ -91,9 +91,7 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 5, 1) // 10 satoshis apart, and a share is 50
-	f.sync(t)
-	f.chain.mine(f.chain.finality + 1)
-	f.forget(t)
+	f.loseAll(t, 5)
 	f.sync(t)
 	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
 	f.sync(t)
@@ -107,8 +105,7 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	twins := f.alike(t, 3, 0)
 	f.Exec(t, `UPDATE payout SET next_action_at = now() + interval '1 day' WHERE id = $1`, twins[2].ID)
 	other := f.payouts(t, 1)
-	f.signAll(t, 3)
-	f.forget(t)
+	f.loseAll(t, 3)
 	f.sync(t)
 
 	found := f.recover(t, treasurer.RecoveryOrder{})
@@ -151,11 +148,10 @@ func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 }
 
 func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
-	f.signAll(t, 3)
+	f.loseAll(t, 3, all[lost])
 	paid, _ := f.chain.paid()
 	loss := paid[all[lost].ID][0].Units
 	require.Equal(t, paid[all[0].ID][0].Units, paid[all[1].ID][0].Units)
-	f.forget(t, all[lost])
 	id := f.account(t).ID
 	name := f.hash(t) + ":" + strconv.Itoa(lost)
 	thaw := treasurer.ThawOrder{AccountID: id, Losses: []string{name}}
@@ -188,23 +184,16 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	require.Zero(t, f.sync(t).Signed, "nobody is paid again")
 	f.settle(t)
 	require.Empty(t, f.sync(t).Alarms)
-	require.Nil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.Nil(t, f.account(t).FrozenAt)
 	f.requireBooked(t, loss)
 	f.requireConfirmed(t, left...)
-}
-
-// signAll signs and mines what is pending.
-func (f onCoins) signAll(t *testing.T, n int) {
-	require.Equal(t, n, f.sync(t).Signed)
-	f.chain.mine(f.chain.finality + 1)
 }
 
 // A name that the chain does not show is a mistake of the person who gives it.
 func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.alike(t, 2, 0)
-	f.signAll(t, 2)
-	f.forget(t)
+	f.loseAll(t, 2)
 	f.sync(t)
 	id, hash := f.account(t).ID, f.hash(t)
 	for _, wrong := range []string{hash, hash + ":2", "x:0", ""} {
@@ -217,7 +206,7 @@ func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 	}
 	f.sync(t)
 	require.Error(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id, Losses: []string{hash + ":2"}}))
-	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.NotNil(t, f.account(t).FrozenAt)
 	require.Error(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id, Paid: []string{"po_none"}}))
 	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id}))
 }
@@ -227,11 +216,10 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	known := f.payouts(t, 1)
 	session, tx := f.begin(t, f.merchant(t, "toLate"), 10_000, money.BTC)
-	restore := f.backup(t)
-	f.complete(t, session, tx)
-	f.signAll(t, 2)
-	f.settle(t)
-	restore()
+	f.lose(t, func() {
+		f.complete(t, session, tx)
+		f.signAll(t, 2)
+	})
 	f.sync(t)
 	name := ""
 	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
@@ -245,25 +233,23 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
 	f.sync(t)
 	f.thaw(t)
-	require.NotNil(t, f.read(t, late).ConfirmedAt)
-	require.NotNil(t, f.read(t, known[0]).ConfirmedAt)
+	f.requireConfirmed(t, late, known[0])
 	f.requireBooked(t, 0)
 }
 
 // The backup is of a time at which the account was frozen.
 func TestLostTransaction_AThawWaitsForPaymentsThatAreNewerThanTheFreeze(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "an operator"))
+	f.freeze(t, "an operator")
 	session, tx := f.begin(t, f.owner, 10_000, money.BTC)
-	restore := f.backup(t)
-	f.thaw(t)
-	f.complete(t, session, tx)
-	f.signAll(t, 1)
-	f.settle(t)
-	restore()
-	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
+	f.lose(t, func() {
+		f.thaw(t)
+		f.complete(t, session, tx)
+		f.signAll(t, 1)
+	})
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 }
 
 // The backup has a live transfer that was canceled, and the payout was retried and paid.
@@ -280,11 +266,10 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	f.signAll(t, 1)
 	f.settle(t)
 	restore()
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, "a restore"))
-	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
+	f.freeze(t, "a restore")
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
-	got := must.Get(f.Recover(t.Context(), treasurer.RecoveryOrder{AccountID: f.account(t).ID, Apply: true}))(t)
-	for _, r := range got.Found {
+	for _, r := range f.fixture.recover(t, treasurer.RecoveryOrder{}) {
 		require.Equal(t, r.Moved(), r.Done, r.Why) // the cancellation moved nothing
 	}
 	f.sync(t)
@@ -297,21 +282,19 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	ref := f.payout(t, f.merchant(t, "toOne"), 10_000, money.BTC)
 	f.end(t, ref, 0, checkout.PayoutNetworkError)
-	restore := f.backup(t)
-	f.retried(t, ref)
-	f.signAll(t, 1)
-	f.settle(t)
-	restore()
+	f.lose(t, func() {
+		f.retried(t, ref)
+		f.signAll(t, 1)
+	})
 	f.sync(t)
 	f.Exec(t, `UPDATE payout_address SET address = 'toOther' WHERE merchant_id = $1`, ref.MerchantID)
-	thaw := treasurer.ThawOrder{AccountID: f.account(t).ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
 	require.Equal(t, "toOther", f.read(t, ref).Destination)
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasurer.ErrUnrecovered)
-	require.True(t, f.recover(t, treasurer.RecoveryOrder{})["0"].Done)
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
+	f.recovered(t, treasurer.RecoveryOrder{})
 	f.sync(t)
-	require.NoError(t, f.Thaw(t.Context(), thaw))
+	f.thaw(t)
 	f.requirePaidOnce(t, ref)
 	require.Equal(t, "toOne", f.read(t, ref).Destination)
 	f.requireBooked(t, 0)
@@ -326,25 +309,22 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 	f.sync(t)
 	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status)
 	require.NotEmpty(t, f.read(t, ref).Failure)
-	restore := f.backup(t)
-	f.chain.invalid["toOne"] = false
-	f.end(t, ref, 1, checkout.PayoutInvalidAddress)
-	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
-	f.retried(t, ref)
-	f.signAll(t, 1)
-	f.settle(t)
-	restore()
+	f.lose(t, func() {
+		f.chain.invalid["toOne"] = false
+		f.end(t, ref, 1, checkout.PayoutInvalidAddress)
+		f.retried(t, ref)
+		f.signAll(t, 1)
+	})
 	f.sync(t)
 	require.Contains(t, f.recover(t, treasurer.RecoveryOrder{})["0"].Why, "has failed")
-	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID}), treasurer.ErrUnrecovered)
+	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 }
 
 // newLostBatch returns a treasury that paid three payouts by one transaction, and lost it and the first payout's row.
 func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
 	f = newOnCoins(t, 2, soon)
 	all = f.payouts(t, 3)
-	f.signAll(t, 3)
-	f.forget(t, all[0])
+	f.loseAll(t, 3, all[0])
 	f.sync(t)
 	return f, all
 }

@@ -92,20 +92,6 @@ func TestReconcile_FindsWhatIsPlanted(t *testing.T) {
 		plant func(*testing.T, *planted) (remove func(*testing.T))
 		found map[books.FindingKind]string // a part of the detail
 	}{
-		"a charge that we do not know": {
-			func(_ *testing.T, p *planted) func(*testing.T) {
-				p.charges = append(p.charges, books.Charged{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 500,
-					Currency: money.EUR, CreatedAt: time.Now().Add(-time.Hour)})
-				return func(*testing.T) { p.charges[1].Refunded = 500 }
-			}, map[books.FindingKind]string{books.FindingChargeUnknown: "5.00 EUR were charged for txn_lost"},
-		},
-		"a charge that is not there": {
-			func(_ *testing.T, p *planted) func(*testing.T) {
-				all := p.charges
-				p.charges = nil
-				return func(*testing.T) { p.charges = all }
-			}, map[books.FindingKind]string{books.FindingChargeMissing: "knows no charge"},
-		},
 		"a fee that changed": {
 			func(_ *testing.T, p *planted) func(*testing.T) {
 				was := p.charges[0].Cost

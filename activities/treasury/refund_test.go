@@ -73,8 +73,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	f.chain.reverts["0xMerchant"] = true
-	ref := f.usdc(t)
-	f.send(t, ref)
+	ref, _ := f.sent(t)
 	f.settle(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure)
 	r := must.Get(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)

@@ -82,21 +82,6 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 
-// Nothing brings a payout back.
-func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
-	f := newFixture(t)
-	ref := f.usdc(t)
-	f.send(t, ref)
-	found := f.risk(t, ref, books.RiskDispute, books.RiskOpen)
-	require.Len(t, found, 1)
-	require.Contains(t, found[0].Detail, "its payout "+ref.ID+" is signed and cannot be stopped")
-	require.Equal(t, "10000", f.ledger(t)["acquirer:disputed EUR"])
-	f.risk(t, ref, books.RiskDispute, books.RiskLost)
-	require.Equal(t, "10000", f.ledger(t)["expense:loss EUR"])
-	require.Equal(t, "0", f.ledger(t)["acquirer:disputed EUR"])
-	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
-}
-
 // The payout is held, or a finding reports that it is signed. Never neither.
 func TestRisk_RacesTheSignature(t *testing.T) {
 	f := newFixture(t)

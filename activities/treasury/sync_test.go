@@ -42,8 +42,7 @@ func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.StuckAfter = time.Nanosecond
-	ref := f.usdc(t)
-	f.send(t, ref)
+	ref, _ := f.sent(t)
 	account := f.account(t)
 	require.Equal(t, 1, account.Live)
 	id := account.ID
@@ -146,8 +145,7 @@ func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
 // A node shows a receipt of a block that is gone. The final nonce disproves it.
 func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 	f := newFixture(t)
-	ref := f.usdc(t)
-	f.send(t, ref)
+	ref, _ := f.sent(t)
 	f.chain.mine(1)
 	f.chain.undo(1)
 	f.chain.lies = func(seen treasury.TransferSnapshot, v treasury.TransferVersion) treasury.TransferSnapshot {
@@ -194,8 +192,7 @@ func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
 		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()})
 	require.NoError(t, err)
 	f.chain.reverts["0xMerchant"] = true
-	ref := f.usdc(t)
-	f.send(t, ref)
+	ref, _ := f.sent(t)
 	f.chain.mine(5)
 	got := f.sync(t)
 	require.Equal(t, 1, got.Reverted)
@@ -273,8 +270,7 @@ func TestSync_AReorganizationThatUndoesAnEndWithoutAPaymentFreezes(t *testing.T)
 		f := newSerialFixture(t)
 		f.open(t, f.Treasury)
 		f.chain.reverts["0xMerchant"] = end == "reverted"
-		ref := f.usdc(t)
-		f.send(t, ref)
+		ref, _ := f.sent(t)
 		if end == "canceled" {
 			f.cancel(t, f.transferOf(t, ref), ref)
 		}
@@ -346,8 +342,7 @@ func TestSync_ASlowNodeDelaysWhatItWasNotAskedAbout(t *testing.T) {
 	f.sync(t)
 	var refs []checkout.Ref
 	for range 5 {
-		ref := f.usdc(t)
-		f.send(t, ref)
+		ref, _ := f.sent(t)
 		refs = append(refs, ref)
 	}
 	f.chain.mine(f.chain.finality + 1)

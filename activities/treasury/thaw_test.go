@@ -25,7 +25,7 @@ func TestThaw_AYoungAccountWaitsUntilItsFirstBlockIsFinal(t *testing.T) {
 	f.Exec(t, `UPDATE treasury_account SET created_at = now() - interval '24 seconds'`)
 	require.ErrorAs(t, f.Thaw(t.Context(), o), &early)
 	require.InDelta(t, 12, early.Left.Seconds(), 2, "two blocks in 24 s, and one block is missing")
-	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	require.NotNil(t, f.account(t).FrozenAt)
 	f.chain.mine(1)
 	f.thaw(t)
 }

@@ -34,11 +34,6 @@ type Treasury struct {
 	Sanctioned address.List  // nothing is paid there
 }
 
-const (
-	defaultPatience   = 24 * time.Hour
-	defaultStuckAfter = 2 * time.Minute
-)
-
 // Errors of Transfer. The payout stays pending, and the call may be repeated.
 var (
 	// ErrNoChain: no chain is configured for the payout's network and mode.
@@ -214,19 +209,9 @@ func (t *Treasury) sanctioned(ctx context.Context, chain treasury.Chain, destina
 	return chain.Sanctioned(ctx, destination)
 }
 
-func (t *Treasury) patience() time.Duration {
-	if t.Patience == 0 {
-		return defaultPatience
-	}
-	return t.Patience
-}
+func (t *Treasury) patience() time.Duration { return cmp.Or(t.Patience, 24*time.Hour) }
 
-func (t *Treasury) stuckAfter() time.Duration {
-	if t.StuckAfter == 0 {
-		return defaultStuckAfter
-	}
-	return t.StuckAfter
-}
+func (t *Treasury) stuckAfter() time.Duration { return cmp.Or(t.StuckAfter, 2*time.Minute) }
 
 // Accounts returns the treasury's accounts, oldest first. An account is listed once it was used or followed.
 func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, error) {

@@ -29,8 +29,7 @@ func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version WHERE tx_hash = $1`, hash),
 			"another connection sees the signed bytes")
 	}
-	ref := f.usdc(t)
-	f.send(t, ref)
+	ref, _ := f.sent(t)
 	p := f.read(t, ref)
 	require.Equal(t, []string{p.TxHash}, sent)
 	require.Equal(t, "106.670000", p.Amount.String(), "100 EUR less 1 %, at 1.08, less 0.25 for the network")
