@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,23 +99,9 @@ func (t *terms) takeFromChange(satoshis int64) bool {
 
 // sameTransaction checks that the signed bytes of a version match its plan.
 func (c *Chain) sameTransaction(v treasury.TransferVersion, t terms) error {
-	signed, err := parse(v.Raw)
-	if err != nil {
-		return err
-	}
 	want, err := c.transaction(v.TransferPlan, t)
-	if err != nil {
-		return err
+	if err == nil && checkSigned(v.Raw, want) != nil {
+		err = errors.New("its signed bytes do something else than its plan")
 	}
-	for _, in := range signed.TxIn {
-		in.Witness = nil
-	}
-	var a, b bytes.Buffer
-	if err := errors.Join(signed.Serialize(&a), want.Serialize(&b)); err != nil {
-		return err
-	}
-	if !bytes.Equal(a.Bytes(), b.Bytes()) {
-		return errors.New("its signed bytes do something else than its plan")
-	}
-	return nil
+	return err
 }

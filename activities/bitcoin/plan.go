@@ -226,5 +226,5 @@ func (d *draft) plan() (treasury.TransferPlan, error) {
 	if plan.Terms, err = d.encode(); err != nil {
 		return treasury.TransferPlan{}, err
 	}
-	return plan, d.check(plan, d.terms)
+	return plan, d.checkTerms(plan, d.terms)
 }

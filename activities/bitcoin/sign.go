@@ -24,7 +24,7 @@ func (c *Chain) Sign(ctx context.Context, plan treasury.TransferPlan) (_ treasur
 	if err != nil {
 		return treasury.TransferVersion{}, err
 	}
-	if err := c.check(plan, t); err != nil {
+	if err := c.checkTerms(plan, t); err != nil {
 		return treasury.TransferVersion{}, err
 	}
 	if err := errors.Join(c.checkChange(ctx, t), c.checkSignersChange(ctx, t)); err != nil {

@@ -91,8 +91,8 @@ func shares(fee sats, weights []int64) []sats {
 	return each
 }
 
-// check compares the terms of a plan with the plan, without a request to a node.
-func (c *Chain) check(plan treasury.TransferPlan, t terms) error {
+// checkTerms compares the terms of a plan with the plan, without a request to a node.
+func (c *Chain) checkTerms(plan treasury.TransferPlan, t terms) error {
 	if len(plan.Slot) != len(t.Coins) {
 		return errors.New("its slot is not its coins")
 	}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"time"
 
@@ -196,10 +197,8 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("signer: %w", err)
 	}
-	for _, account := range accounts {
-		if account == c.treasury {
-			return nil
-		}
+	if slices.Contains(accounts, c.treasury) {
+		return nil
 	}
 	return fmt.Errorf("the signer has no key for the treasury's address %s (it has %s)", c.treasury, accounts)
 }

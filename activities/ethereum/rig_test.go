@@ -309,6 +309,18 @@ func onFirst(method, first string, answer any) lie {
 	}
 }
 
+// either tells the first of some lies that is about a question.
+func either(lies ...lie) lie {
+	return func(method string, args []json.RawMessage, truth json.RawMessage) any {
+		for _, l := range lies {
+			if answer := l(method, args, truth); answer != nil {
+				return answer
+			}
+		}
+		return nil
+	}
+}
+
 // pruned is a node that forgot the states of old blocks.
 func pruned(method string, args []json.RawMessage, _ json.RawMessage) any {
 	if method == "eth_getTransactionCount" && args[1][0] == '"' {

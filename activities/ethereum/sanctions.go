@@ -38,9 +38,9 @@ func (c *Chain) Sanctioned(ctx context.Context, destination string) (_ bool, err
 }
 
 // askOracle returns errNoOracle when the contract gives no answer, and jsonrpc.ErrNotReady.
-func (c *Chain) askOracle(ctx context.Context, n *jsonrpc.Node, address common.Address) (bool, error) {
+func (c *Chain) askOracle(ctx context.Context, n *jsonrpc.Node, to common.Address) (bool, error) {
 	var answer hexutil.Bytes
-	call := message{To: c.oracle, Data: encodeCall("isSanctioned(address)", address)}
+	call := message{To: c.oracle, Data: encodeCall("isSanctioned(address)", to)}
 	err := n.Call(ctx, &answer, "eth_call", call, "latest")
 	if errors.Is(err, jsonrpc.ErrNotReady) {
 		return false, err

@@ -18,6 +18,9 @@ import (
 
 // Chain is a blockchain with the treasury's account on it. No answer of a node decides anything: a node's errors have
 // no fixed texts, and a refused transaction may already be mined. Look tells the state, and the state decides.
+//
+// Its implementations are ethereum.Chain and bitcoin.Chain. A worker.Chain is one of them whose node may not be ready
+// yet. An activities.Chain has the payouts and the prices of a network, also of the sandbox's.
 type Chain interface {
 	// Account returns the treasury's account.
 	Account() Account

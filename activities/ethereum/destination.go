@@ -3,7 +3,9 @@ package ethereum
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -42,13 +44,9 @@ func (c *Chain) Check(
 }
 
 // isOurs reports whether the address is the treasury's or that of a contract that it uses.
-func (c *Chain) isOurs(address common.Address) bool {
-	for _, token := range c.tokens {
-		if address == token {
-			return true
-		}
-	}
-	return address == c.treasury || c.oracle != nil && address == *c.oracle
+func (c *Chain) isOurs(to common.Address) bool {
+	return to == c.treasury || c.oracle != nil && to == *c.oracle ||
+		slices.Contains(slices.Collect(maps.Values(c.tokens)), to)
 }
 
 // terms returns a price of gas that is enough for the next block.
