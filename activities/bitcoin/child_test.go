@@ -19,7 +19,6 @@ func (r *rig) spends(v treasury.TransferVersion, output int, c chains.Child) err
 	return err
 }
 
-// sent plans, signs and sends a transfer of payouts.
 func (r *rig) sent(c *Chain, gross ...string) treasury.TransferVersion {
 	v := r.signed(c, gross...)
 	require.NoError(r, c.Send(r.Context(), v))

@@ -69,7 +69,6 @@ func (r *rig) mineNothing(blocks int) {
 	}
 }
 
-// open returns a chain with the rig's options after change.
 func (r *rig) open(change ...func(*Options)) *Chain {
 	o := r.options
 	for _, c := range change {
@@ -98,7 +97,6 @@ func (r *rig) requests(gross ...string) []treasury.TransferRequest {
 
 func btc(decimal string) money.Crypto { return money.MustCrypto(decimal, money.BTC) }
 
-// planned plans payouts.
 func (r *rig) planned(c *Chain, gross ...string) treasury.TransferPlan {
 	return must.Get(c.Plan(r.Context(), r.requests(gross...), nil))(r)
 }
@@ -107,36 +105,30 @@ func (r *rig) sign(c *Chain, plan treasury.TransferPlan) treasury.TransferVersio
 	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
-// signed plans and signs a transfer of payouts.
 func (r *rig) signed(c *Chain, gross ...string) treasury.TransferVersion {
 	return r.sign(c, r.planned(c, gross...))
 }
 
-// bumped signs and sends the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	v := r.sign(c, must.Get(c.Bump(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }
 
-// canceled signs and sends a version that pays nobody.
 func (r *rig) canceled(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	v := r.sign(c, must.Get(c.Cancel(r.Context(), last))(r))
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }
 
-// planError returns why payouts cannot be planned.
 func (r *rig) planError(c *Chain, requests []treasury.TransferRequest) error {
 	return must.Err(c.Plan(r.Context(), requests, nil))
 }
 
-// outflows returns the outflows of all blocks.
 func (r *rig) outflows(c *Chain) treasury.Outflows {
 	return must.Get(c.Outflows(r.Context(), 0, 1_000))(r)
 }
 
-// sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	got := must.Get(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)

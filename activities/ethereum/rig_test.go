@@ -65,7 +65,6 @@ func (r *rig) fund(account common.Address) {
 	r.invoke("USDT", r.market.USDT, "mint", account, million)
 }
 
-// open returns a chain with the rig's options after change.
 func (r *rig) open(change ...func(*Options)) *Chain {
 	o := r.options
 	for _, c := range change {
@@ -97,7 +96,6 @@ func (r *rig) invoke(name string, at common.Address, method string, args ...any)
 	require.NoError(r, r.anvil.Automine(r.Context(), false))
 }
 
-// deploy deploys a contract.
 func (r *rig) deploy(name string, args ...any) common.Address {
 	require.NoError(r, r.anvil.Automine(r.Context(), true))
 	at := must.Get(r.anvil.Deploy(r.Context(), name, args...))(r)
@@ -122,42 +120,35 @@ func request(currency money.PayoutCurrency, to, gross string) treasury.TransferR
 	}
 }
 
-// signed plans and signs a payout.
 func (r *rig) signed(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
 	plan := must.Get(c.Plan(r.Context(), []treasury.TransferRequest{request(currency, r.payee(), gross)}, nil))(r)
 	plan.Slot = treasury.NumberSlot(nonce)
 	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
-// bumped signs the next version.
 func (r *rig) bumped(c *Chain, last treasury.TransferVersion) treasury.TransferVersion {
 	plan := must.Get(c.Bump(r.Context(), last))(r)
 	return must.Get(c.Sign(r.Context(), plan))(r)
 }
 
-// sent plans, signs and sends a payout.
 func (r *rig) sent(c *Chain, currency money.PayoutCurrency, gross string, nonce uint64) treasury.TransferVersion {
 	v := r.signed(c, currency, gross, nonce)
 	require.NoError(r, c.Send(r.Context(), v))
 	return v
 }
 
-// planError returns why a payout cannot be planned.
 func (r *rig) planError(c *Chain, req treasury.TransferRequest) error {
 	return must.Err(c.Plan(r.Context(), []treasury.TransferRequest{req}, nil))
 }
 
-// lookError returns why the state of a version is not known.
 func (r *rig) lookError(c *Chain, v treasury.TransferVersion) error {
 	return must.Err(c.Look(r.Context(), []treasury.TransferVersion{v}))
 }
 
-// outflows returns the outflows of the blocks from one on.
 func (r *rig) outflows(c *Chain, from uint64) treasury.Outflows {
 	return must.Get(c.Outflows(r.Context(), from, anyBlock))(r)
 }
 
-// sees requires that the transfer is in a state.
 func (r *rig) sees(c *Chain, want treasury.TransferState, versions ...treasury.TransferVersion) treasury.TransferSnapshot {
 	got := must.Get(c.Look(r.Context(), versions))(r)
 	require.Equal(r, want, got.State)
@@ -193,7 +184,6 @@ func (p *proxy) count(method string) int {
 	return p.asked[method]
 }
 
-// proxyTo starts a proxy to a node.
 func proxyTo(t *testing.T, target string) *proxy {
 	p := &proxy{asked: map[string]int{}}
 	p.tell(always(nil))

@@ -16,37 +16,25 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// onCoins is a fixture whose treasury has a chain with coins.
-type onCoins struct{ fixture }
-
-func newOnCoins(t *testing.T, coins int, batch treasury.Batch) onCoins {
+func newOnCoins(t *testing.T, coins int, batch treasury.Batch) fixture {
 	return newFixture(t).withCoins(t, newCoinChain(coins, 100_000_000, batch))
 }
 
-func (base fixture) withCoins(t *testing.T, chain *fakeChain) onCoins {
-	f := onCoins{base}
+// withCoins returns the fixture with another chain. The ledger knows its first coins.
+func (f fixture) withCoins(t *testing.T, chain *fakeChain) fixture {
 	f.chain = chain
 	f.Treasury = f.process(t)
-	f.sync(t)
-	f.chain.mine(f.chain.finality)
-	f.sync(t) // books the first coins
+	f.settle(t)
 	return f
 }
 
 // payouts returns n payouts in BTC to addresses of different merchants.
-func (f onCoins) payouts(t *testing.T, n int) (all []checkout.Ref) {
+func (f fixture) payouts(t *testing.T, n int) (all []checkout.Ref) {
 	for range n {
 		owner := f.merchant(t, "to"+checkout.NewID(checkout.PrefixMerchant))
 		all = append(all, f.payout(t, owner, 10_000, money.BTC))
 	}
 	return all
-}
-
-// finish ends payouts as their runs do.
-func (f onCoins) finish(t *testing.T, all []checkout.Ref) {
-	for _, ref := range all {
-		f.send(t, ref)
-	}
 }
 
 func TestBatch_WaitsForOthers(t *testing.T) {
@@ -73,7 +61,7 @@ func TestBatch_OneThatWaitsLeavesTheOthers(t *testing.T) {
 
 	require.Equal(t, 2, f.sync(t).Signed)
 
-	f.finish(t, all)
+	f.send(t, all...)
 	require.Equal(t, checkout.HoldFee, f.read(t, small).Hold)
 	require.Equal(t, checkout.HoldLarge, f.read(t, large).Hold)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, invalid).Failure)
@@ -123,7 +111,7 @@ func TestBatch_TwoProcessesShareNoCoinAndNoPayout(t *testing.T) {
 		})
 	}
 	both.Wait()
-	f.finish(t, all)
+	f.send(t, all...)
 	f.settle(t)
 
 	f.requirePaidOnce(t, all...)
@@ -156,7 +144,7 @@ func TestBatch_AReplacementKeepsSlotAndOutputs(t *testing.T) {
 	f := newFixture(t).withCoins(t, newCoinChain(3, 200_000, soon))
 	all := f.payouts(t, 3) // need two coins
 	require.Equal(t, 3, f.sync(t).Signed)
-	f.finish(t, all)
+	f.send(t, all...)
 	f.StuckAfter = time.Nanosecond
 	for wrong, forge := range map[string]func(plan *treasury.TransferPlan){
 		"the replacement has another slot": func(plan *treasury.TransferPlan) { plan.Slot = treasury.Slot{"coin:2"} },
@@ -181,7 +169,7 @@ func TestBatch_ACancellationFailsAllPayouts(t *testing.T) {
 	f := newOnCoins(t, 3, soon)
 	all := f.payouts(t, 3)
 	require.Equal(t, 3, f.sync(t).Signed)
-	f.finish(t, all)
+	f.send(t, all...)
 	canceled := must.Get(f.Store.Treasury.CancelTransfer(t.Context(), f.transferOf(t, all[0]), merchant.AuditEntry{}))(t)
 	require.ElementsMatch(t, all, canceled)
 	require.Equal(t, 1, f.sync(t).Bumped)
@@ -191,7 +179,7 @@ func TestBatch_ACancellationFailsAllPayouts(t *testing.T) {
 		f.retried(t, ref)
 	}
 	require.Equal(t, 3, f.sync(t).Signed)
-	f.finish(t, all)
+	f.send(t, all...)
 	f.settle(t)
 	f.requirePaidOnce(t, all...)
 }
@@ -201,7 +189,7 @@ func TestBatch_ADeadTransferFreesItsCoinsAndPayouts(t *testing.T) {
 	f := newFixture(t).withCoins(t, newCoinChain(3, 400_000, soon))
 	all := f.payouts(t, 6) // need two coins
 	require.Equal(t, 6, f.sync(t).Signed)
-	f.finish(t, all)
+	f.send(t, all...)
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_slot`))
 	thief := fakeTx{Coins: treasury.Slot{"coin:1"}, Pays: []fakeOutput{{To: "thief", Currency: money.BTC, Units: 300_000}}, Cap: 100_000}
 	require.NoError(t, f.chain.accept(thief))
@@ -242,7 +230,7 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	f := newOnCoins(t, 2, soon)
 	all := f.payouts(t, 3)
 	f.sync(t)
-	f.finish(t, all)
+	f.send(t, all...)
 	f.chain.mine(1)
 	ids := []string{all[0].ID, all[1].ID, all[2].ID}
 	f.chain.forget()
@@ -261,6 +249,6 @@ func TestBatch_MissingMoneyPaidAllPayouts(t *testing.T) {
 	require.NoError(t, f.Thaw(t.Context(), order))
 
 	f.requireConfirmed(t, all...)
-	f.fixture.requireBooked(t)
+	f.requireBooked(t)
 	require.Empty(t, f.sync(t).Alarms)
 }

@@ -192,7 +192,6 @@ func (c *fakeChain) waiting() (all []fakeTx) {
 	return all
 }
 
-// mine adds n blocks.
 func (c *fakeChain) mine(n int) {
 	defer c.lock()()
 	for range n {
@@ -465,7 +464,6 @@ func (c *fakeChain) Send(_ context.Context, v treasury.TransferVersion) error {
 	return err
 }
 
-// accept puts a transaction into the pool.
 func (c *fakeChain) accept(tx fakeTx) error {
 	if c.tip().used(tx.slot()) {
 		return errors.New("nonce too low, or missing inputs")
@@ -639,7 +637,6 @@ func (c *fakeChain) VersionOf(_ context.Context, all []treasury.Outflow) (treasu
 	return treasury.TransferVersion{}, treasury.ErrNotSigned
 }
 
-// mined returns the transactions of all blocks.
 func (c *fakeChain) mined() (all []fakeReceipt) {
 	for _, b := range c.blocks {
 		all = append(all, b.receipts...)
@@ -647,7 +644,6 @@ func (c *fakeChain) mined() (all []fakeReceipt) {
 	return all
 }
 
-// fakePayment is an output of a transaction that is mined.
 type fakePayment struct {
 	fakeOutput
 	txHash string
@@ -709,7 +705,6 @@ var soon = treasury.Batch{Most: 100, Wait: time.Nanosecond}
 
 func (c *fakeChain) ofCoins() bool { return c.tip().coins != nil }
 
-// spend changes the coins.
 func (b *fakeBlock) spend(tx fakeTx, _ *fakeChain) (fakeReceipt, bool) {
 	hash, left := tx.hash(), tx.Change
 	for _, coin := range tx.Coins {

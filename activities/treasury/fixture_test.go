@@ -23,7 +23,6 @@ import (
 	"example.com/checkout/workflows/treasury"
 )
 
-// fixture is a database with one merchant, and a chain.
 type fixture struct {
 	*treasurer.Treasury
 	storagetest.Database
@@ -53,7 +52,6 @@ func (r *fakeRates) Quote(_ context.Context, from money.Currency, to money.Payou
 
 var generous = treasury.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
 
-// wealth is the float of an account.
 var wealth = map[money.PayoutCurrency]string{money.ETH: "1000", money.USDC: "1000000", money.USDT: "1000000"}
 
 // newFixture returns the world of a test. The test runs beside others.
@@ -72,7 +70,6 @@ func newSerialFixture(t *testing.T) fixture {
 	return f
 }
 
-// process returns a treasury with connections of its own.
 func (f fixture) process(t *testing.T) *treasurer.Treasury {
 	return f.on(f.Open(t, 8))
 }
@@ -94,7 +91,6 @@ func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
 	return m.Owner(checkout.ModeLive)
 }
 
-// payout charges a card and returns the payout of it.
 func (f fixture) payout(t *testing.T, owner checkout.Owner, amount money.Amount, to money.PayoutCurrency) checkout.Ref {
 	session, id := f.begin(t, owner, amount, to)
 	return f.complete(t, session, id)
@@ -144,11 +140,13 @@ func transfer(ctx context.Context, t *treasurer.Treasury, ref checkout.Ref) (tre
 	return t.Transfer(ctx, p)
 }
 
-// send transfers a payout and finishes it.
-func (f fixture) send(t *testing.T, ref checkout.Ref) {
-	got := f.transfer(t, ref)
-	require.Equal(t, treasury.TransferOutcome{Generation: got.Generation}, got)
-	f.end(t, ref, got.Generation, "")
+// send transfers payouts and ends them, as their runs do.
+func (f fixture) send(t *testing.T, refs ...checkout.Ref) {
+	for _, ref := range refs {
+		got := f.transfer(t, ref)
+		require.Equal(t, treasury.TransferOutcome{Generation: got.Generation}, got)
+		f.end(t, ref, got.Generation, "")
+	}
 }
 
 // sent sends a payout of 100 EUR, which waits in the node's pool. It returns its transfer too.
@@ -160,9 +158,7 @@ func (f fixture) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 
 // confirms sends payouts and follows their transfers to the final block.
 func (f fixture) confirms(t *testing.T, refs ...checkout.Ref) {
-	for _, ref := range refs {
-		f.send(t, ref)
-	}
+	f.send(t, refs...)
 	f.chain.mine(f.chain.finality + 1)
 	require.Equal(t, len(refs), f.sync(t).Confirmed)
 }
@@ -172,12 +168,10 @@ func (f fixture) end(t *testing.T, ref checkout.Ref, generation int, why checkou
 	require.NoError(t, must.Err(f.Store.Payouts.FinishPayout(t.Context(), ref, generation, why)))
 }
 
-// retried begins the next generation of a payout that failed.
 func (f fixture) retried(t *testing.T, ref checkout.Ref) checkout.Payout {
 	return must.Get(f.Store.Payouts.RetryPayout(t.Context(), ref))(t)
 }
 
-// retryError returns why a payout cannot be retried.
 func (f fixture) retryError(t *testing.T, ref checkout.Ref) error {
 	return must.Err(f.Store.Payouts.RetryPayout(t.Context(), ref))
 }
@@ -205,7 +199,6 @@ func (f fixture) accounts(t *testing.T) []storage.TreasuryAccount {
 	return must.Get(f.Accounts(t.Context()))(t)
 }
 
-// account returns the only account.
 func (f fixture) account(t *testing.T) storage.TreasuryAccount {
 	accounts := f.accounts(t)
 	require.Len(t, accounts, 1)
@@ -217,7 +210,6 @@ func (f fixture) transfer(t *testing.T, ref checkout.Ref) treasury.TransferOutco
 	return must.Get(f.Transfer(t.Context(), ref))(t)
 }
 
-// transferOf returns the transfer that pays a payout.
 func (f fixture) transferOf(t *testing.T, ref checkout.Ref) string {
 	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
 	require.True(t, ok)
@@ -231,7 +223,6 @@ func (f fixture) version(t *testing.T, transferID string, number int) treasury.T
 	return live[i].Versions[number-1]
 }
 
-// sync returns the report of a round for the only account.
 func (f fixture) sync(t *testing.T) treasurer.AccountResult {
 	report := must.Get(f.Sync(t.Context()))(t)
 	require.Len(t, report.Accounts, 1)
@@ -242,14 +233,12 @@ func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
 	return must.Get(f.Store.Payouts.Payout(t.Context(), ref))(t)
 }
 
-// requireConfirmed requires that the transfers of payouts are final.
 func (f fixture) requireConfirmed(t *testing.T, refs ...checkout.Ref) {
 	for _, ref := range refs {
 		require.NotNil(t, f.read(t, ref).ConfirmedAt)
 	}
 }
 
-// query returns the one value that sql selects.
 func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	return storagetest.Value[any](t, f.Database, sql, args...)
 }

@@ -268,12 +268,10 @@ func (f fixture) replaceKey() (old *fakeChain, now fixture) {
 	return old, f
 }
 
-// use gives the worker an account.
 func (f *fixture) use(chain *fakeChain) {
 	f.chain, f.Chains = chain, map[string]treasury.Chain{chain.account.Network: chain}
 }
 
-// retire takes a frozen account out of use.
 func (f fixture) retire(t *testing.T, account string) {
 	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: account, Retire: true}))
 }

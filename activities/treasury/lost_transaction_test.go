@@ -14,14 +14,13 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// signAll signs and mines what is pending.
-func (f onCoins) signAll(t *testing.T, n int) {
+func (f fixture) signAll(t *testing.T, n int) {
 	require.Equal(t, n, f.sync(t).Signed)
 	f.chain.mine(f.chain.finality + 1)
 }
 
 // loseAll signs and mines what is pending, and loses that. The rows of some payouts are lost too.
-func (f onCoins) loseAll(t *testing.T, n int, lostPayouts ...checkout.Ref) {
+func (f fixture) loseAll(t *testing.T, n int, lostPayouts ...checkout.Ref) {
 	f.lose(t, func() { f.signAll(t, n) })
 	for _, ref := range lostPayouts {
 		f.Exec(t, `SET session_replication_role = replica; DELETE FROM payout WHERE id = '`+ref.ID+`'`)
@@ -29,7 +28,7 @@ func (f onCoins) loseAll(t *testing.T, n int, lostPayouts ...checkout.Ref) {
 }
 
 // alike returns payouts to one merchant, each some cents larger than the one before.
-func (f onCoins) alike(t *testing.T, n int, cents money.Amount) (all []checkout.Ref) {
+func (f fixture) alike(t *testing.T, n int, cents money.Amount) (all []checkout.Ref) {
 	owner := f.merchant(t, "toOne")
 	for i := range n {
 		all = append(all, f.payout(t, owner, 10_000+money.Amount(i)*cents, money.BTC))
@@ -37,10 +36,10 @@ func (f onCoins) alike(t *testing.T, n int, cents money.Amount) (all []checkout.
 	return all
 }
 
-// recover runs a recovery. It returns the payments by their outputs.
-func (f onCoins) recover(t *testing.T, o treasurer.RecoveryOrder) map[string]treasurer.Recovery {
+// recoverOutputs runs a recovery. It returns the payments by their outputs.
+func (f fixture) recoverOutputs(t *testing.T, o treasurer.RecoveryOrder) map[string]treasurer.Recovery {
 	found := map[string]treasurer.Recovery{}
-	for _, r := range f.fixture.recover(t, o) {
+	for _, r := range f.recover(t, o) {
 		require.Empty(t, found[r.Output])
 		found[r.Output] = r
 	}
@@ -60,16 +59,10 @@ func requireNoneDone(t *testing.T, found map[string]treasurer.Recovery, why ...a
 	}
 }
 
-// hash returns the hash of the only transaction.
-func (f onCoins) hash(t *testing.T) string {
+func (f fixture) hash(t *testing.T) string {
 	mined := f.chain.mined()
 	require.Len(t, mined, 1)
 	return mined[0].txHash
-}
-
-// requireBooked compares the ledger with the chain, and what is lost, in satoshis.
-func (f onCoins) requireBooked(t *testing.T, lost int64) {
-	require.Equal(t, strconv.FormatInt(lost, 10), f.fixture.requireBooked(t)["suspense BTC"])
 }
 
 // Payouts to one address differ by less than the transaction's fee, and by more than the share of each.
@@ -80,10 +73,10 @@ func TestLostTransaction_APayoutPaysItsShareOfTheFee(t *testing.T) {
 	f.loseAll(t, 8)
 	f.sync(t)
 
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{}))
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.requirePaidOnce(t, all[:8]...)
-	f.requireBooked(t, 0)
+	require.Equal(t, "0", f.requireBooked(t)["suspense BTC"])
 	require.Equal(t, checkout.PayoutPending, f.read(t, all[8]).Status)
 }
 
@@ -93,10 +86,10 @@ func TestLostTransaction_TwinsThatAreAllPaidAreClear(t *testing.T) {
 	all := f.alike(t, 5, 1) // 10 satoshis apart, and a share is 50
 	f.loseAll(t, 5)
 	f.sync(t)
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{}))
 	f.sync(t)
 	f.requirePaidOnce(t, all...)
-	f.requireBooked(t, 0)
+	require.Equal(t, "0", f.requireBooked(t)["suspense BTC"])
 }
 
 // One more payout fits than is paid: a person chooses for each payment of the transaction.
@@ -108,30 +101,30 @@ func TestLostTransaction_APersonChoosesForEachPayment(t *testing.T) {
 	f.loseAll(t, 3)
 	f.sync(t)
 
-	found := f.recover(t, treasurer.RecoveryOrder{})
+	found := f.recoverOutputs(t, treasurer.RecoveryOrder{})
 	require.Equal(t, []string{"several payouts fit", "several payouts fit", "another payment of its transaction is not clear"},
 		[]string{found["0"].Why, found["1"].Why, found["2"].Why})
 	require.Len(t, found["0"].Fits, 3)
 	hash := f.hash(t)
 	choices := map[string]string{hash + ":0": twins[0].ID}
-	found = f.recover(t, treasurer.RecoveryOrder{Chosen: choices})
+	found = f.recoverOutputs(t, treasurer.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "several payouts fit", found["1"].Why)
 	choices[hash+":1"] = twins[0].ID
-	found = f.recover(t, treasurer.RecoveryOrder{Chosen: choices})
+	found = f.recoverOutputs(t, treasurer.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "other payments fit the payout too", found["1"].Why, "one payout cannot be paid twice")
 	choices[hash+":1"] = other[0].ID
-	found = f.recover(t, treasurer.RecoveryOrder{Chosen: choices})
+	found = f.recoverOutputs(t, treasurer.RecoveryOrder{Chosen: choices})
 	require.Equal(t, "it cannot have paid the chosen payout", found["1"].Why)
 	choices[hash+":1"] = twins[1].ID
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Chosen: choices}))
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Chosen: choices}))
 	f.sync(t)
 	f.thaw(t)
 	f.Exec(t, `UPDATE payout SET next_action_at = NULL`)
 	require.Equal(t, 1, f.sync(t).Signed, "the third is paid now")
-	f.finish(t, twins[2:])
+	f.send(t, twins[2:]...)
 	f.settle(t)
 	f.requirePaidOnce(t, append(twins, other...)...)
-	f.requireBooked(t, 0)
+	require.Equal(t, "0", f.requireBooked(t)["suspense BTC"])
 }
 
 // The row of one payout is lost, and an operator names its payment as a loss, after or before a round has booked it.
@@ -147,7 +140,7 @@ func TestLostTransaction_TheRestOfALossIsWritten(t *testing.T) {
 	}
 }
 
-func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
+func (f fixture) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, seen bool) {
 	f.loseAll(t, 3, all[lost])
 	paid, _ := f.chain.paid()
 	loss := paid[all[lost].ID][0].Units
@@ -164,14 +157,14 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 		require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "a restore"))
 	}
 
-	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
+	for _, r := range f.recoverOutputs(t, treasurer.RecoveryOrder{}) {
 		require.NotEmpty(t, r.Why)
 	}
 	left := append(all[:lost:lost], all[lost+1:]...)
 	both := treasurer.RecoveryOrder{Losses: []string{name}, Chosen: map[string]string{name: left[0].ID}}
-	require.Equal(t, "it is chosen and named as a loss", f.recover(t, both)[strconv.Itoa(lost)].Why)
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), strconv.Itoa(lost))
-	again := f.recover(t, treasurer.RecoveryOrder{})
+	require.Equal(t, "it is chosen and named as a loss", f.recoverOutputs(t, both)[strconv.Itoa(lost)].Why)
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{name}}), strconv.Itoa(lost))
+	again := f.recoverOutputs(t, treasurer.RecoveryOrder{})
 	require.Len(t, again, 1, "a repeat finds the loss")
 	for _, r := range again {
 		require.Contains(t, r.Why, "which is live and does not pay it")
@@ -185,7 +178,7 @@ func (f onCoins) requireRestWritten(t *testing.T, all []checkout.Ref, lost int, 
 	f.settle(t)
 	require.Empty(t, f.sync(t).Alarms)
 	require.Nil(t, f.account(t).FrozenAt)
-	f.requireBooked(t, loss)
+	require.Equal(t, strconv.FormatInt(loss, 10), f.requireBooked(t)["suspense BTC"])
 	f.requireConfirmed(t, left...)
 }
 
@@ -202,7 +195,7 @@ func TestLostTransaction_AWrongNameIsRefused(t *testing.T) {
 	}
 	chosen := map[string]string{hash + ":0": all[0].ID, hash + ":1": all[1].ID}
 	for range 2 {
-		f.recover(t, treasurer.RecoveryOrder{Chosen: chosen}) // a repeat is no mistake
+		f.recoverOutputs(t, treasurer.RecoveryOrder{Chosen: chosen}) // a repeat is no mistake
 	}
 	f.sync(t)
 	require.Error(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id, Losses: []string{hash + ":2"}}))
@@ -222,19 +215,19 @@ func TestLostTransaction_NoLossWhileAPaymentIsUndecided(t *testing.T) {
 	})
 	f.sync(t)
 	name := ""
-	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
+	for _, r := range f.recoverOutputs(t, treasurer.RecoveryOrder{}) {
 		if r.Destination == "toLate" {
 			name = r.Payment()
 		}
 	}
-	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}))
+	requireNoneDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{name}}))
 	late := f.complete(t, session, tx)
-	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), "its payout fits")
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{}))
+	requireNoneDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{name}}), "its payout fits")
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{}))
 	f.sync(t)
 	f.thaw(t)
 	f.requireConfirmed(t, late, known[0])
-	f.requireBooked(t, 0)
+	require.Equal(t, "0", f.requireBooked(t)["suspense BTC"])
 }
 
 // The backup is of a time at which the account was frozen.
@@ -269,7 +262,7 @@ func TestLostTransaction_AThawSeesThePayoutThatItFails(t *testing.T) {
 	f.freeze(t, "a restore")
 	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 	f.retried(t, ref)
-	for _, r := range f.fixture.recover(t, treasurer.RecoveryOrder{}) {
+	for _, r := range f.recover(t, treasurer.RecoveryOrder{}) {
 		require.Equal(t, r.Moved(), r.Done, r.Why) // the cancellation moved nothing
 	}
 	f.sync(t)
@@ -297,7 +290,7 @@ func TestLostTransaction_AChangedAddressHidesNoPayout(t *testing.T) {
 	f.thaw(t)
 	f.requirePaidOnce(t, ref)
 	require.Equal(t, "toOne", f.read(t, ref).Destination)
-	f.requireBooked(t, 0)
+	require.Equal(t, "0", f.requireBooked(t)["suspense BTC"])
 	require.Zero(t, f.sync(t).Signed)
 }
 
@@ -316,12 +309,12 @@ func TestLostTransaction_AFailureThatIsOnlyRecordedCounts(t *testing.T) {
 		f.signAll(t, 1)
 	})
 	f.sync(t)
-	require.Contains(t, f.recover(t, treasurer.RecoveryOrder{})["0"].Why, "has failed")
+	require.Contains(t, f.recoverOutputs(t, treasurer.RecoveryOrder{})["0"].Why, "has failed")
 	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 }
 
 // newLostBatch returns a treasury that paid three payouts by one transaction, and lost it and the first payout's row.
-func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
+func newLostBatch(t *testing.T) (f fixture, all []checkout.Ref) {
 	f = newOnCoins(t, 2, soon)
 	all = f.payouts(t, 3)
 	f.loseAll(t, 3, all[0])
@@ -333,15 +326,15 @@ func newLostBatch(t *testing.T) (f onCoins, all []checkout.Ref) {
 func TestLostTransaction_APaymentThatFitsIsNoLoss(t *testing.T) {
 	f, _ := newLostBatch(t)
 	hash := f.hash(t)
-	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{hash + ":0"}}), "0")
+	requireNoneDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{hash + ":0", hash + ":1"}}), "the payout of output 1 fits")
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{hash + ":0"}}), "0")
 }
 
 // A transaction is written beside a loss. A reorganization replaces it by an earlier version, which is lost too.
 func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	f, all := newLostBatch(t)
 	name := f.hash(t) + ":0"
-	f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}})
+	f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{name}})
 	earlier, blocks := f.chain.mined()[0].fakeTx, f.chain.blocks
 	earlier.Cap, earlier.Change = earlier.Cap-10, earlier.Change+10
 	f.chain.blocks = blocks[:1]
@@ -349,11 +342,11 @@ func TestLostTransaction_AnotherVersionBesideALoss(t *testing.T) {
 	require.NoError(t, f.chain.accept(earlier))
 	f.chain.mine(f.chain.finality + 1)
 	f.sync(t)
-	requireNoneDone(t, f.recover(t, treasurer.RecoveryOrder{}))
+	requireNoneDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{}))
 	name = f.hash(t) + ":0"
-	requireDone(t, f.recover(t, treasurer.RecoveryOrder{Losses: []string{name}}), "0")
+	requireDone(t, f.recoverOutputs(t, treasurer.RecoveryOrder{Losses: []string{name}}), "0")
 	f.sync(t)
 	require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID, Losses: []string{name}}))
 	f.requireConfirmed(t, all[1:]...)
-	f.fixture.requireBooked(t)
+	f.requireBooked(t)
 }

@@ -79,12 +79,10 @@ func (f fixture) thaw(t *testing.T) {
 	require.Nil(t, f.query(t, `SELECT unexplained_block FROM treasury_account`))
 }
 
-// thawError returns why the only account cannot sign again.
 func (f fixture) thawError(t *testing.T) error {
 	return f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: f.account(t).ID})
 }
 
-// freeze freezes the only account.
 func (f fixture) freeze(t *testing.T, why string) {
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), f.account(t).ID, why))
 }

@@ -15,7 +15,6 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// paidBy returns the transaction of a payout.
 func (f fixture) paidBy(t *testing.T, payout checkout.Ref) string {
 	return f.read(t, payout).TransactionID
 }

@@ -33,7 +33,6 @@ func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, statu
 	}))(t)
 }
 
-// due reports whether Reconcile would start the payout now.
 func (f fixture) due(t *testing.T, ref checkout.Ref) any {
 	return f.query(t, `SELECT next_action_at <= clock_timestamp() FROM payout WHERE id = $1`, ref.ID)
 }

@@ -23,9 +23,7 @@ import (
 func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
 	f := newFixture(t)
 	refs := []checkout.Ref{f.usdc(t), f.usdc(t), f.usdc(t)}
-	for _, ref := range refs {
-		f.send(t, ref)
-	}
+	f.send(t, refs...)
 	require.Equal(t, 0, f.sync(t).Bumped, "too early")
 	f.StuckAfter = time.Nanosecond
 	f.chain.base = 9_000
