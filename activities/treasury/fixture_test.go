@@ -156,9 +156,26 @@ func (f fixture) sent(t *testing.T) (ref checkout.Ref, transferID string) {
 	return ref, f.transferOf(t, ref)
 }
 
-// confirms sends payouts and follows their transfers to the final block.
-func (f fixture) confirms(t *testing.T, refs ...checkout.Ref) {
+// order returns a payout in the chain's first currency.
+func (f fixture) order(t *testing.T, amount money.Amount) checkout.Ref {
+	if f.chain.ofCoins() {
+		return f.payout(t, f.owner, amount, money.BTC)
+	}
+	return f.payout(t, f.owner, amount, money.USDC)
+}
+
+// pay sends payouts, which a round signs on a chain with coins. It signs everything that waits.
+func (f fixture) pay(t *testing.T, refs ...checkout.Ref) {
+	if f.chain.ofCoins() {
+		f.Exec(t, `UPDATE payout SET next_action_at = now()`)
+		require.Equal(t, len(refs), f.sync(t).Signed)
+	}
 	f.send(t, refs...)
+}
+
+// confirms sends payouts, each alone, and follows their transfers to the final block.
+func (f fixture) confirms(t *testing.T, refs ...checkout.Ref) {
+	f.pay(t, refs...)
 	f.chain.mine(f.chain.finality + 1)
 	require.Equal(t, len(refs), f.sync(t).Confirmed)
 }

@@ -262,8 +262,11 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 // replaceKey gives the worker another account, which has sent nothing. It returns the chain as the old one sees it.
 func (f fixture) replaceKey() (old *fakeChain, now fixture) {
 	old, f.chain = f.chain, newFakeChain(2, wealth)
+	if old.ofCoins() {
+		f.chain = newCoinChain(3, 100_000_000, soon)
+	}
 	f.chain.account.Address = "0xNew"
-	f.chain.mine(len(old.blocks) - 1)
+	f.chain.mine(len(old.blocks) - len(f.chain.blocks))
 	f.use(f.chain)
 	return old, f
 }
@@ -283,125 +286,92 @@ func (f fixture) replaced(t *testing.T) {
 	f.retire(t, id)
 }
 
+// kinds are fixtures of both kinds of chains.
+var kinds = map[string]func(*testing.T) fixture{
+	"nonces": newFixture,
+	"coins":  func(t *testing.T) fixture { return newOnCoins(t, 3, soon) },
+}
+
 // The account of the backup has paid in the lost time, and its key is replaced at once.
 func TestOpenTreasury_ANewAccountSignsNothingThatALostTransferPaid(t *testing.T) {
-	f := newFixture(t)
-	f.settle(t)
-	ref, waits := f.usdc(t), f.payout(t, f.owner, 20_000, money.USDC)
-	id := f.account(t).ID
-	f.lose(t, func() { f.send(t, ref) })
-	old, f := f.replaceKey()
+	t.Parallel()
+	for kind, world := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			f := world(t)
+			f.settle(t)
+			ref, id := f.order(t, 10_000), f.account(t).ID
+			f.lose(t, func() { f.pay(t, ref) })
+			old, f := f.replaceKey()
+			waits := f.order(t, 20_000)
 
-	for _, p := range []checkout.Ref{ref, waits} {
-		require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held)
+			require.Zero(t, f.sync(t).Signed)
+			for _, p := range []checkout.Ref{ref, waits} {
+				require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held)
+			}
+			thaw := treasurer.ThawOrder{AccountID: f.accounts(t)[1].ID}
+			require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
+			require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "a backup is restored"))
+
+			replacement := f.chain
+			f.use(old)
+			f.sync(t)
+			require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id, Retire: true}), treasurer.ErrUnrecovered)
+			f.recovered(t, treasurer.RecoveryOrder{AccountID: id})
+			require.Equal(t, 1, f.sync(t).Confirmed)
+			f.retire(t, id)
+			f.requirePaidOnce(t, ref)
+			f.use(replacement)
+			require.NoError(t, f.Thaw(t.Context(), thaw))
+			f.confirms(t, waits)
+			payments, _ := f.chain.paid()
+			require.Len(t, payments, 1, "each payout was paid once")
+		})
 	}
-	thaw := treasurer.ThawOrder{AccountID: f.accounts(t)[1].ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), id, "a backup is restored"))
-
-	replacement := f.chain
-	f.use(old)
-	f.sync(t)
-	require.ErrorIs(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: id}), treasurer.ErrUnrecovered)
-	f.recovered(t, treasurer.RecoveryOrder{AccountID: id})
-	require.Equal(t, 1, f.sync(t).Confirmed)
-	f.retire(t, id)
-	f.requirePaidOnce(t, ref)
-	f.use(replacement)
-	require.NoError(t, f.Thaw(t.Context(), thaw))
-	f.confirms(t, waits)
-	payments, _ := f.chain.paid()
-	require.Len(t, payments, 1, "each payout was paid once")
 }
 
-// The backup lacks the account that replaced another one and has paid the pending payouts.
+// The backup lacks the account that replaced another one and has paid a pending payout. On a chain with coins, its
+// spent coins freeze it, and so do its final payments since the other account was compared.
 func TestOpenTreasury_ALostAccountSignsNothingAgain(t *testing.T) {
 	t.Parallel()
-	for _, first := range []string{"a run", "a round"} {
-		f := newSerialFixture(t)
-		f.settle(t)
-		ref, waits := f.usdc(t), f.payout(t, f.owner, 20_000, money.USDC)
-		f.replaced(t)
-		restore := f.backup(t)
-		_, f = f.replaceKey()
-		f.confirms(t, ref)
-		restore()
+	for name, c := range map[string]struct {
+		kind   string
+		run    bool // comes before a round
+		blocks int
+	}{
+		"a run": {"nonces", true, 4}, "a round": {"nonces", false, 4},
+		"a round, with coins": {"coins", false, 4}, "coins in the pool": {"coins", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := kinds[c.kind](t)
+			f.settle(t)
+			ref := f.order(t, 10_000)
+			f.replaced(t)
+			restore := f.backup(t)
+			_, f = f.replaceKey()
+			f.pay(t, ref)
+			f.chain.mine(c.blocks)
+			restore()
 
-		if first == "a round" {
-			require.NotEmpty(t, f.sync(t).Frozen)
-		}
-		for _, p := range []checkout.Ref{ref, waits} {
-			require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held, first)
-			require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrFrozen)
-		}
-		f.sync(t)
-		o := treasurer.ThawOrder{AccountID: f.accounts(t)[1].ID}
-		require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered, "the blocks since the other one's are read")
-		require.Equal(t, ref.ID, f.recovered(t, treasurer.RecoveryOrder{AccountID: o.AccountID}).Payout)
-		require.Equal(t, 1, f.sync(t).Confirmed)
-		require.NoError(t, f.Thaw(t.Context(), o))
-		f.confirms(t, waits)
-		require.Empty(t, f.sync(t).Alarms)
-		f.requirePaidOnce(t, ref, waits)
+			waits := f.order(t, 20_000)
+			if !c.run {
+				require.NotEmpty(t, f.sync(t).Frozen)
+			}
+			for _, p := range []checkout.Ref{ref, waits} {
+				require.Equal(t, checkout.HoldFrozen, f.transfer(t, p).Held)
+				require.ErrorIs(t, f.refund(t.Context(), p), storage.ErrFrozen)
+			}
+			f.chain.mine(4 - c.blocks)
+			f.sync(t)
+			o := treasurer.ThawOrder{AccountID: f.accounts(t)[1].ID}
+			require.ErrorIs(t, f.Thaw(t.Context(), o), treasurer.ErrUnrecovered, "the blocks since the other one's are read")
+			require.Equal(t, ref.ID, f.recovered(t, treasurer.RecoveryOrder{AccountID: o.AccountID}).Payout)
+			require.Equal(t, 1, f.sync(t).Confirmed)
+			require.NoError(t, f.Thaw(t.Context(), o))
+			f.confirms(t, waits)
+			require.Empty(t, f.sync(t).Alarms)
+			f.requirePaidOnce(t, ref, waits)
+		})
 	}
-}
-
-// A wallet has no nonces. Its spent coins freeze it, and so do its final payments since the other wallet was compared.
-func TestOpenTreasury_ALostWalletSignsNothingAgain(t *testing.T) {
-	t.Parallel()
-	for name, blocks := range map[string]int{"in the pool": 0, "final": 4} {
-		f := newSerialFixture(t).withCoins(t, newCoinChain(3, 100_000_000, soon))
-		f.replaced(t)
-		f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
-		all := f.payouts(t, 2)
-		restore := f.backup(t)
-		require.Equal(t, 2, f.sync(t).Signed, name)
-		f.chain.mine(blocks)
-		restore()
-
-		round := f.sync(t)
-		require.NotEmpty(t, round.Frozen, name)
-		require.Zero(t, round.Signed)
-		f.chain.mine(4 - blocks)
-		f.sync(t)
-		require.Len(t, f.recover(t, treasurer.RecoveryOrder{AccountID: round.ID}), 2)
-		require.Equal(t, 1, f.sync(t).Confirmed)
-		require.NoError(t, f.Thaw(t.Context(), treasurer.ThawOrder{AccountID: round.ID}))
-		require.Zero(t, f.sync(t).Signed)
-		f.requireConfirmed(t, all...)
-	}
-}
-
-// Rounds have compared the old wallet. Its lost payments are still unexplained.
-func TestOpenTreasury_ANewWalletWaitsForWhatTheOldOnePaid(t *testing.T) {
-	f := newOnCoins(t, 3, soon)
-	paid := f.payouts(t, 1)[0]
-	restore := f.backup(t)
-	require.Equal(t, 1, f.sync(t).Signed)
-	f.chain.mine(4)
-	restore()
-	old := f.account(t).ID
-	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), old, "a backup is restored"))
-	f.open(t, f.Treasury)
-	f.Exec(t, `UPDATE treasury_account SET address = 'old'`)
-
-	round := f.sync(t)
-	require.Zero(t, round.Signed)
-	thaw := treasurer.ThawOrder{AccountID: round.ID}
-	require.ErrorIs(t, f.Thaw(t.Context(), thaw), storage.ErrOtherAccount)
-
-	f.Exec(t, `UPDATE treasury_account SET address = 'new' WHERE id <> $1`, old)
-	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id = $1`, old)
-	retire := treasurer.ThawOrder{AccountID: old, Retire: true}
-	require.ErrorIs(t, f.Thaw(t.Context(), retire), treasurer.ErrUnrecovered)
-	f.recovered(t, treasurer.RecoveryOrder{AccountID: old})
-	require.Equal(t, 1, f.sync(t).Confirmed)
-	f.retire(t, old)
-	f.Exec(t, `UPDATE treasury_account SET address = 'old' WHERE id = $1`, old)
-	f.Exec(t, `UPDATE treasury_account SET address = 'treasury' WHERE id <> $1`, old)
-	require.NoError(t, f.Thaw(t.Context(), thaw))
-	require.Zero(t, f.sync(t).Signed)
-	require.NotNil(t, f.read(t, paid).ConfirmedAt)
 }
 
 // The backup is of a moment at which the account was retired. It was thawed, and has paid since.

@@ -94,15 +94,6 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 		"above the limit of a payout": {
 			func(f *fixture) { f.Limits.Payout = 10_691 },
 			func(f *fixture) { f.Limits.Payout = 10_692 }, checkout.HoldLarge},
-		"above the merchant's limit": {
-			func(f *fixture) { f.Limits.MerchantDay = 10_691 },
-			func(f *fixture) { f.Limits.MerchantDay = 10_692 }, checkout.HoldLarge},
-		"above the account's limit": {
-			func(f *fixture) { f.Limits.Day = 10_691 },
-			func(f *fixture) { f.Limits.Day = 10_692 }, checkout.HoldLarge},
-		"no limits are set": {
-			func(f *fixture) { f.Limits = treasury.PayoutLimits{MerchantUnsettled: 10_692} },
-			func(f *fixture) { f.Limits = generous }, checkout.HoldLarge},
 		"above what may be unsettled": {
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_691 },
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_692 }, checkout.HoldUnsettled},
