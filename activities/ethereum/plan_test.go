@@ -1,6 +1,7 @@
 package ethereum
 
 import (
+	"errors"
 	"math/big"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/jsonrpc"
 	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
@@ -265,4 +267,83 @@ func TestTransferFee_IsWhatAPayoutWouldPay(t *testing.T) {
 		require.True(t, got.Cmp(money.MustCrypto("0.0008", money.ETH)) < 0, got)
 	}
 	require.ErrorContains(t, must.Err(c.TransferFee(t.Context(), money.BTC)), "no token is configured for BTC")
+}
+
+func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	v := r.sent(c, money.USDC, "20", 0)
+	plan := must.Get(c.Cancel(t.Context(), v))(t)
+	require.True(t, plan.Cancels)
+	require.Empty(t, plan.Outputs)
+	canceling := must.Get(c.Sign(t.Context(), plan))(t)
+	require.NoError(t, c.Send(t.Context(), canceling), "its price is high enough to replace the first version")
+	r.sees(c, treasury.TransferStatePending, v, canceling)
+	next := r.bumped(c, canceling) // a cancellation that is stuck is raised too
+	require.True(t, next.Cancels)
+	require.NoError(t, c.Send(t.Context(), next))
+	r.mine(1)
+	r.sees(c, treasury.TransferStateMined, v, canceling, next)
+	r.mine(2)
+	require.Equal(t, next.TxHash, r.sees(c, treasury.TransferStateCanceled, v, canceling, next).TxHash)
+	require.Equal(t, "0.000000", r.has(money.USDC, v.Outputs[0].Destination))
+	require.Equal(t, "1000000.000000", r.has(money.USDC, r.key.account.Hex()))
+	out := r.outflows(c, 0)
+	require.Len(t, out.All, 1)
+	require.Equal(t, []string{next.TxHash, "0.000000000000000000"}, []string{out.All[0].TxHash, out.All[0].Amount.String()})
+}
+
+// The budget of a payout does not limit what its cancellation costs; the price of a unit of gas does.
+func TestCancel_HasOnlyTheLimitOfThePrice(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	c := r.open(func(o *Options) { o.StuckFee = "0" })
+	v := r.signed(c, money.USDC, "20", 0)
+	r.setBaseFee(150 * gwei)
+	require.ErrorIs(t, must.Err(c.Bump(t.Context(), v)), treasury.ErrFeeTooHigh)
+	require.NoError(t, must.Err(c.Cancel(t.Context(), v)))
+	r.setBaseFee(250 * gwei)
+	require.ErrorIs(t, must.Err(c.Cancel(t.Context(), v)), treasury.ErrFeeTooHigh)
+}
+
+func TestSanctioned_AsksTheOracle(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	listed, clean := r.payee(), r.payee()
+	without := r.open()
+	oracle := r.deploy("SanctionsOracle")
+	r.invoke("SanctionsOracle", oracle, "set", common.HexToAddress(listed), true)
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.SanctionsOracle, o.RPCURLs = oracle.Hex(), []string{p.URL} })
+	asks := func(c *Chain, destination string) bool {
+		return must.Get(c.Sanctioned(t.Context(), destination))(t)
+	}
+	require.True(t, asks(c, listed))
+	require.False(t, asks(c, clean))
+	require.False(t, asks(c, "0x1"), "Check refuses it")
+	require.False(t, asks(without, listed), "no oracle is configured")
+	refused := must.Get(c.Check(t.Context(), money.USDC, oracle.Hex()))(t)
+	require.Equal(t, checkout.PayoutInvalidAddress, refused, "it keeps what it gets")
+
+	for name, answer := range map[string]any{
+		"an error": errors.New("busy"), "nothing": "0x", "a number": "0x" + common.Bytes2Hex(common.LeftPadBytes([]byte{2}, 32)),
+		"no word": "0x01",
+	} {
+		p.tell(on("eth_call", answer))
+		require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), clean)), treasury.ErrNotTransferable, name)
+	}
+	p.tell(on("eth_syncing", true))
+	require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), clean)), jsonrpc.ErrNotReady, "an old answer does not count")
+	p.tell(always(nil))
+	r.invoke("SanctionsOracle", oracle, "silence", true)
+	require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), listed)), treasury.ErrNotTransferable)
+}
+
+func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {
+	r := newRig(t, chains.Options{})
+	for _, address := range []string{"0x1", r.payee(), r.market.USDC.Hex()} {
+		o := r.options
+		o.SanctionsOracle = address
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, "sanctions oracle", address)
+		require.NotErrorIs(t, err, jsonrpc.ErrNotReady, "a repeat does not help")
+	}
 }
