@@ -61,29 +61,6 @@ func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 	r.sees(far, treasury.TransferStateMined, v)
 }
 
-// After a base fee x 20 the first version waits, and the next is mined. Both are versions of one nonce, so one is paid.
-func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
-	r := newRig(t, chains.Options{})
-	c := r.open()
-	first := r.sent(c, money.USDC, "1000", 0)
-	r.setBaseFee(20 * gwei)
-	// anvil throws it out of its pool and refuses it; geth keeps it.
-	r.sees(c, treasury.TransferStateUnknown, first)
-	require.Error(t, c.Send(t.Context(), first))
-
-	second := r.bumped(c, first)
-	require.NotEqual(t, first.TxHash, second.TxHash)
-	require.NoError(t, c.Send(t.Context(), second))
-	r.sees(c, treasury.TransferStatePending, first, second)
-	r.mine(3)
-	s := r.sees(c, treasury.TransferStateConfirmed, first, second)
-	require.Equal(t, second.TxHash, s.TxHash)
-	require.Equal(t, second.Outputs[0].Amount.String(), r.has(money.USDC, first.Outputs[0].Destination))
-	_ = c.Send(t.Context(), first)
-	r.mine(1)
-	require.Equal(t, second.Outputs[0].Amount.String(), r.has(money.USDC, first.Outputs[0].Destination), "never both")
-}
-
 // Each case is a node with one wrong answer. Nodes also show receipts of blocks that are gone.
 func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	r := newRig(t, chains.Options{})

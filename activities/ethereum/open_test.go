@@ -65,6 +65,9 @@ func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
 	other := must.Get(crypto.GenerateKey())(t)
 
 	for want, change := range map[string]func(*Options){
+		"the address of the sanctions oracle must be 0x":          func(o *Options) { o.SanctionsOracle = "0x1" },
+		"node 1: the sanctions oracle gives no answer":            func(o *Options) { o.SanctionsOracle = r.payee() },
+		"the sanctions oracle gives no answer":                    func(o *Options) { o.SanctionsOracle = r.market.USDC.Hex() },
 		"node 1: its chain id is 31337, not 1":                    func(o *Options) { o.ChainID = 1 },
 		"the token at the address of USDC has 18 decimals, not 6": func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.USDC: liar.Hex()} },
 		"at the address of USDT is no token":                      func(o *Options) { o.Tokens = map[money.PayoutCurrency]string{money.USDT: o.Treasury} },

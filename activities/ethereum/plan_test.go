@@ -336,14 +336,3 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	r.invoke("SanctionsOracle", oracle, "silence", true)
 	require.ErrorIs(t, must.Err(c.Sanctioned(t.Context(), listed)), treasury.ErrNotTransferable)
 }
-
-func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {
-	r := newRig(t, chains.Options{})
-	for _, address := range []string{"0x1", r.payee(), r.market.USDC.Hex()} {
-		o := r.options
-		o.SanctionsOracle = address
-		_, err := Open(t.Context(), o)
-		require.ErrorContains(t, err, "sanctions oracle", address)
-		require.NotErrorIs(t, err, jsonrpc.ErrNotReady, "a repeat does not help")
-	}
-}

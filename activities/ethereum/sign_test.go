@@ -57,19 +57,6 @@ func TestSign_GivesTheSameBytesAgain(t *testing.T) {
 	require.Zero(t, tx.Value().Sign())
 }
 
-// A changing signer signs something else than it was asked to.
-type changing struct {
-	*Keystore
-
-	change func(*types.DynamicFeeTx)
-}
-
-func (s changing) Sign(ctx context.Context, a common.Address, tx *types.DynamicFeeTx) ([]byte, error) {
-	other := *tx
-	s.change(&other)
-	return s.Keystore.Sign(ctx, a, &other)
-}
-
 // An answering signer returns what a test wants.
 type answering struct {
 	*Keystore
@@ -95,7 +82,13 @@ func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
 		"cap":         func(tx *types.DynamicFeeTx) { tx.GasFeeCap = big.NewInt(6) },
 		"access list": func(tx *types.DynamicFeeTx) { tx.AccessList = types.AccessList{{Address: stranger}} },
 	} {
-		c := offline(t, func(k *Keystore) Signer { return changing{k, change} })
+		c := offline(t, func(k *Keystore) Signer {
+			return answering{k, func(ctx context.Context, tx *types.DynamicFeeTx) ([]byte, error) {
+				other := *tx
+				change(&other)
+				return k.Sign(ctx, k.account, &other)
+			}}
+		})
 		require.ErrorContains(t, must.Err(c.Sign(t.Context(), planned)), "it changed the field "+field)
 	}
 

@@ -72,6 +72,7 @@ type fakeOutput struct {
 	Currency money.PayoutCurrency
 	Units    int64
 	Payout   string
+	txHash   string // of a payment in a block
 }
 
 func (o fakeOutput) amount() money.Crypto {
@@ -422,7 +423,7 @@ func (c *fakeChain) Sign(ctx context.Context, plan treasury.TransferPlan) (treas
 	}
 	tx := fakeTx{Tip: t.Tip, Cap: t.Cap, Change: t.Spends}
 	for _, o := range plan.Outputs {
-		tx.Pays = append(tx.Pays, fakeOutput{o.Destination, o.Amount.Currency(), o.Amount.Units().Int64(), o.PayoutID})
+		tx.Pays = append(tx.Pays, fakeOutput{To: o.Destination, Currency: o.Amount.Currency(), Units: o.Amount.Units().Int64(), Payout: o.PayoutID})
 		tx.Change -= o.Amount.Units().Int64()
 	}
 	switch tx.Nonce, _ = plan.Slot.Number(); {
@@ -644,20 +645,16 @@ func (c *fakeChain) mined() (all []fakeReceipt) {
 	return all
 }
 
-type fakePayment struct {
-	fakeOutput
-	txHash string
-}
-
 // paid returns the chain's payments by payout id ("" for foreign ones), and the fees of the network.
-func (c *fakeChain) paid() (payments map[string][]fakePayment, fees *big.Int) {
+func (c *fakeChain) paid() (payments map[string][]fakeOutput, fees *big.Int) {
 	defer c.lock()()
-	payments, fees = map[string][]fakePayment{}, new(big.Int)
+	payments, fees = map[string][]fakeOutput{}, new(big.Int)
 	for _, r := range c.mined() {
 		fees.Add(fees, r.cost.Units())
 		for _, to := range r.Pays {
 			if r.ok {
-				payments[to.Payout] = append(payments[to.Payout], fakePayment{to, r.txHash})
+				to.txHash = r.txHash
+				payments[to.Payout] = append(payments[to.Payout], to)
 			}
 		}
 	}
@@ -733,9 +730,6 @@ func (c *fakeChain) using() (units treasury.Slot) {
 	return units
 }
 
-// smallestPayout is what a payout must have, in satoshi.
-const smallestPayout = 1_000
-
 // planCoins shares the fee among the payouts, and spends final coins that nobody uses.
 func (c *fakeChain) planCoins(payouts []treasury.TransferRequest, taken treasury.Slot) (treasury.TransferPlan, error) {
 	fee, pays, wrong := int64(101+30*len(payouts)), int64(0), treasury.PayoutErrors{}
@@ -746,7 +740,7 @@ func (c *fakeChain) planCoins(payouts []treasury.TransferRequest, taken treasury
 			share++
 		}
 		amount := p.Gross.Sub(btc(share))
-		if amount.Cmp(btc(smallestPayout)) < 0 {
+		if amount.Cmp(btc(1_000)) < 0 {
 			wrong[p.PayoutID] = treasury.ErrTooSmall
 		}
 		pays += p.Gross.Units().Int64()

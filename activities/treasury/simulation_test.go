@@ -1,6 +1,7 @@
 package treasury_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"math/big"
@@ -25,10 +26,7 @@ var (
 // them: see fakeChain.step. deploy/proof/chaos has the faults of calls at the same time.
 func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	f := newFixture(t)
-	seed := *dice
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := cmp.Or(*dice, uint64(time.Now().UnixNano()))
 	t.Logf("-dice %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	f.chain = newFakeChain(seed, map[money.PayoutCurrency]string{ // too little, so that payouts wait for a top-up

@@ -218,9 +218,8 @@ func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
 		limit func(f *fixture)
 		want  checkout.PayoutHold
 	}{
-		"of a merchant":   {func(f *fixture) { f.Limits.MerchantDay = most }, checkout.HoldLimit},
-		"of the account":  {func(f *fixture) { f.Limits.Day = most }, checkout.HoldLimit},
-		"of open charges": {func(f *fixture) { f.Limits.MerchantUnsettled = most }, checkout.HoldUnsettled},
+		"of a merchant":  {func(f *fixture) { f.Limits.MerchantDay = most }, checkout.HoldLimit},
+		"of the account": {func(f *fixture) { f.Limits.Day = most }, checkout.HoldLimit},
 		"the float": {func(f *fixture) {
 			f.chain.take(money.USDC, 1_000_000_000_000-3*106_670_000-1_000)
 		}, checkout.HoldFloat},
