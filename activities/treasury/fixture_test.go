@@ -109,11 +109,10 @@ func (f fixture) begin(
 			p.ChainRef = chain.Account().ChainID
 		}
 	}
-	id := p.ID
 	require.NoError(t, f.Store.Sessions.CreatePayment(ctx, p))
 	quote := must.Get((&fakeRates{}).Quote(ctx, money.EUR, to))(t)
-	require.NoError(t, must.Err(f.Store.Sessions.BeginPayment(ctx, s.Ref, id, quote, id)))
-	return s.Ref, id
+	require.NoError(t, must.Err(f.Store.Sessions.BeginPayment(ctx, s.Ref, p.ID, quote, p.ID)))
+	return s.Ref, p.ID
 }
 
 // complete decides a payment that has succeeded, and returns its payout.

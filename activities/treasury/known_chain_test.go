@@ -26,22 +26,6 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	return err
 }
 
-// A person freezes first, as in the runbook, and no round has run since.
-func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
-	f := newFixture(t)
-	f.sync(t)
-	ref := f.usdc(t)
-	f.lose(t, func() { f.send(t, ref) })
-	f.freeze(t, "a backup is restored")
-	_, err := f.Store.Books.RefundPayout(t.Context(), ref)
-	require.ErrorIs(t, err, storage.ErrFrozen)
-	require.ErrorContains(t, err, "a backup is restored")
-	f.recovered(t, treasurer.RecoveryOrder{}) // the freeze says from which block on
-	f.sync(t)
-	f.thaw(t)
-	require.ErrorIs(t, f.refund(t.Context(), ref), checkout.ErrTransferStands)
-}
-
 func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f := newFixture(t)
 	before := f.usdc(t)

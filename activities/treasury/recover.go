@@ -256,17 +256,12 @@ func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payo
 	if err != nil {
 		return false, err
 	}
-	most, err := r.costIn(ctx, p, f.most.Add(burnt))
-	return err == nil && gross.Sub(f.Amount).Cmp(most) <= 0, err
-}
-
-// costIn returns the network's fee, in the payout's currency.
-func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost money.Crypto) (money.Crypto, error) {
 	rate, err := r.feeRate(ctx, p)
 	if err != nil {
-		return money.Crypto{}, err
+		return false, err
 	}
-	return money.CeilCrypto(new(big.Rat).Mul(cost.Coins(), rate.Rat()), p.Currency), nil
+	most := money.CeilCrypto(new(big.Rat).Mul(f.most.Add(burnt).Coins(), rate.Rat()), p.Currency)
+	return gross.Sub(f.Amount).Cmp(most) <= 0, nil
 }
 
 // judgePayment decides whether the outflow is clear.

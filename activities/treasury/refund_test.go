@@ -145,8 +145,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 		err := group.Wait()
 
 		transferred := f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID)
-		refunds := f.query(t, `
-			SELECT count(*) FROM refund r JOIN payout p USING (transaction_id) WHERE p.id = $1`, ref.ID)
+		refunds := f.query(t, `SELECT count(*) FROM refund r JOIN payout p USING (transaction_id) WHERE p.id = $1`, ref.ID)
 		status := f.read(t, ref).Status
 		switch {
 		case refusal == nil:

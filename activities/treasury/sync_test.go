@@ -279,7 +279,7 @@ func TestSync_AReorganizationThatUndoesAnEndWithoutAPaymentFreezes(t *testing.T)
 		require.Zero(t, got.Reopened)
 		require.NotEmpty(t, got.Alarms)
 		require.Contains(t, f.account(t).FrozenWhy, "was "+end+", and a reorganization undid it")
-		require.Equal(t, f.paidBy(t, ref), f.query(t, `SELECT subject FROM finding WHERE kind = 'refunded_and_paid'`))
+		require.Equal(t, f.read(t, ref).TransactionID, f.query(t, `SELECT subject FROM finding WHERE kind = 'refunded_and_paid'`))
 	}
 }
 

@@ -180,9 +180,12 @@ func (e refusedError) Error() string { return e.failure.Message() }
 // check returns a refusedError when nothing may be paid to the destination. The merchant of a sanctioned destination
 // sees an invalid address, and the finding gives operators the reason.
 func (t *Treasury) check(ctx context.Context, chain treasury.Chain, p checkout.Payout) error {
-	sanctioned, err := t.sanctioned(ctx, chain, p.Destination)
-	if err != nil {
-		return fmt.Errorf("ask for sanctions: %w", err)
+	sanctioned := t.Sanctioned.Has(p.Destination)
+	if !sanctioned {
+		var err error
+		if sanctioned, err = chain.Sanctioned(ctx, p.Destination); err != nil {
+			return fmt.Errorf("ask for sanctions: %w", err)
+		}
 	}
 	if sanctioned {
 		return refusedError{checkout.PayoutInvalidAddress, []books.Finding{{
@@ -199,14 +202,6 @@ func (t *Treasury) check(ctx context.Context, chain treasury.Chain, p checkout.P
 		return refusedError{failure: why}
 	}
 	return nil
-}
-
-// sanctioned reports whether the destination is on the list of the settings or of the chain.
-func (t *Treasury) sanctioned(ctx context.Context, chain treasury.Chain, destination string) (bool, error) {
-	if t.Sanctioned.Has(destination) {
-		return true, nil
-	}
-	return chain.Sanctioned(ctx, destination)
 }
 
 func (t *Treasury) patience() time.Duration { return cmp.Or(t.Patience, 24*time.Hour) }
