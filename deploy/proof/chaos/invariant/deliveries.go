@@ -92,7 +92,7 @@ func activityResets(d *Delivery, runs []Run) int {
 func runsWithoutAttempt(runs []Run) int {
 	n := 0
 	for _, run := range runs {
-		if run.abandoned() || (run.History && !run.Sent) {
+		if run.abandoned() || run.Unsent {
 			n++
 		}
 	}

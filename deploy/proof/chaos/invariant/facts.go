@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -307,13 +305,6 @@ func lost(from, to time.Time, first, last int) bool {
 	return !to.Before(from.Add(-time.Second))
 }
 
-// abandoned reports whether a run was ended from outside. Its attempts then do not explain its end.
-func (r Run) abandoned() bool {
-	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED ||
-		r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
-		r.Result == string(webhook.DeliveryCanceled)
-}
-
 // rowless returns the last run of each workflow of a type that has no row, by its id.
 func (w *world) rowless(workflowType string) map[string]Run {
 	last := map[string]Run{}
@@ -323,22 +314,4 @@ func (w *world) rowless(workflowType string) map[string]Run {
 		}
 	}
 	return last
-}
-
-// joined joins each run that continued as new with its successors: together they are one run of the
-// delivery's log.
-func joined(runs []Run) []Run {
-	var all []Run
-	for _, r := range runs {
-		if n := len(all); n > 0 && all[n-1].Status == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-			before := all[n-1]
-			r.StartedAt, r.Parent = before.StartedAt, before.Parent
-			r.Sent = r.Sent || before.Sent
-			r.RetryNow = slices.Concat(before.RetryNow, r.RetryNow)
-			all[n-1] = r
-			continue
-		}
-		all = append(all, r)
-	}
-	return all
 }

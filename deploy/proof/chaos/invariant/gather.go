@@ -56,7 +56,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	s.Progress(
 		fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)),
 	)
-	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts, readHistorySample} {
+	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts} {
 		if err := read(ctx, s, f); err != nil {
 			return nil, fmt.Errorf("read Temporal: %w", err)
 		}

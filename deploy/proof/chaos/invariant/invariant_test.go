@@ -220,7 +220,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.delivery("whd_two", "evt_ok", webhook.DeliveryPending)
 			f.of("whd_two").Run = 0
 			f.run("whd_two", noon, running)
-			f.lastRun("whd_two").History = true
+			f.lastRun("whd_two").Unsent = true
 		}, []string{"6 evt_ok"}},
 		{"6: the session's own address is not where it went", func(f *Facts) { f.eventOf("evt_ok").WebhookURL = "http://127.0.0.1:1/" }, []string{"6 evt_ok"}},
 		{"6: the session's own address is", func(f *Facts) {
@@ -241,7 +241,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 				f.delivery(d, "evt_test", webhook.DeliveryPending)
 				f.of(d).EndpointID, f.of(d).Run = id, 0
 				f.run(d, noon, running)
-				f.lastRun(d).History = true
+				f.lastRun(d).Unsent = true
 			}
 		}, []string{"6 evt_test"}},
 		{"6: an event that is older than the log may have lost some", func(f *Facts) {
@@ -260,7 +260,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		}, nil},
 		{"7: one whose history shows no attempt is not counted", func(f *Facts) {
 			f.run("whd_ok", noon.Add(time.Hour), completed)
-			f.lastRun("whd_ok").History = true
+			f.lastRun("whd_ok").Unsent = true
 		}, nil},
 		{"7: a replay", func(f *Facts) {
 			f.run("whd_bad", noon.Add(20*time.Hour), completed)

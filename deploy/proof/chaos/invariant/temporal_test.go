@@ -2,8 +2,8 @@ package invariant
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,27 +31,23 @@ import (
 // until the reader asks for an id alone.
 type fakeTemporal struct {
 	client.Client
-	listed    map[string]bool
-	answers   map[string][]*workflowservice.DescribeWorkflowExecutionResponse // by id; the last one stays
-	histories map[string][]*historypb.HistoryEvent                            // by id
+	listed    []string
+	histories map[string][]*historypb.HistoryEvent // by id; a nil one has gone
 
-	mu sync.Mutex
+	mu      sync.Mutex
+	answers map[string][]*workflowservice.DescribeWorkflowExecutionResponse // by id; the last one stays
 }
 
 func (f *fakeTemporal) ListWorkflow(
 	_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest,
 ) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var got workflowservice.ListWorkflowExecutionsResponse
-	all := strings.HasPrefix(r.Query, "WorkflowType")
-	for id, answers := range f.answers {
-		if all && f.listed[id] || r.Query == "WorkflowId = '"+id+"'" {
-			got.Executions = append(got.Executions, answers[0].WorkflowExecutionInfo)
-		}
+	ids := f.listed
+	if id, alone := strings.CutPrefix(r.Query, "WorkflowId = "); alone {
+		ids = []string{strings.Trim(id, "'")}
 	}
-	if all && f.listed["gone"] {
-		got.Executions = append(got.Executions, described("gone", completed).WorkflowExecutionInfo)
+	var got workflowservice.ListWorkflowExecutionsResponse
+	for _, id := range ids {
+		got.Executions = append(got.Executions, described(id, completed).WorkflowExecutionInfo)
 	}
 	return &got, nil
 }
@@ -65,22 +61,14 @@ func (f *fakeTemporal) DescribeWorkflowExecution(
 	if len(answers) == 0 {
 		return nil, serviceerror.NewNotFound("no such workflow")
 	}
-	if len(answers) > 1 {
-		f.answers[id] = answers[1:]
-	}
+	f.answers[id] = answers[min(1, len(answers)-1):]
 	return answers[0], nil
 }
 
 func (f *fakeTemporal) GetWorkflowHistory(
-	_ context.Context, id, _ string, _ bool, filter enumspb.HistoryEventFilterType,
+	_ context.Context, id, _ string, _ bool, _ enumspb.HistoryEventFilterType,
 ) client.HistoryEventIterator {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	events := f.histories[id]
-	if filter == enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT && len(events) > 1 {
-		events = events[len(events)-1:]
-	}
-	return &fakeEvents{events}
+	return &fakeEvents{f.histories[id]}
 }
 
 type fakeEvents struct{ left []*historypb.HistoryEvent }
@@ -103,13 +91,6 @@ func described(id string, status enumspb.WorkflowExecutionStatus) *workflowservi
 	}}
 }
 
-func payloads(t *testing.T, value any) *commonpb.Payloads {
-	t.Helper()
-	encoded, err := converter.GetDefaultDataConverter().ToPayloads(value)
-	require.NoError(t, err)
-	return encoded
-}
-
 // event returns an event of a history as Temporal writes it in JSON: its type, its number, and its attributes.
 func event(t *testing.T, typ string, id int64, attributes string) *historypb.HistoryEvent {
 	t.Helper()
@@ -122,7 +103,9 @@ func event(t *testing.T, typ string, id int64, attributes string) *historypb.His
 // payload returns a value as Temporal writes it in JSON.
 func payload(t *testing.T, value any) string {
 	t.Helper()
-	text, err := protojson.Marshal(payloads(t, value))
+	encoded, err := converter.GetDefaultDataConverter().ToPayloads(value)
+	require.NoError(t, err)
+	text, err := protojson.Marshal(encoded)
 	require.NoError(t, err)
 	return string(text)
 }
@@ -132,22 +115,25 @@ func completedWith(t *testing.T, result any) *historypb.HistoryEvent {
 	return event(t, "WORKFLOW_EXECUTION_COMPLETED", 9, `"workflowExecutionCompletedEventAttributes": {"result": `+payload(t, result)+`}`)
 }
 
-func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
+func TestReadRuns_ListsWaitsAndReadsTheHistories(t *testing.T) {
 	t.Parallel()
 	ended := completedWith(t, contract.CheckoutSessionResult{Status: checkout.StatusCompleted})
 	started := event(t, "WORKFLOW_EXECUTION_STARTED", 1,
 		`"workflowExecutionStartedEventAttributes": {"input": `+payload(t, contract.CheckoutSessionInput{ExpiresAt: noon})+`}`)
+	signal := event(t, "WORKFLOW_EXECUTION_SIGNALED", 6, `"workflowExecutionSignaledEventAttributes": {"signalName": "retry_now"}`)
 	temporal := &fakeTemporal{
-		listed: map[string]bool{"cs_listed": true, "cs_behind": true, "cs_orphan": true, "gone": true},
+		listed: []string{"cs_listed", "cs_behind", "cs_orphan", "cs_gone", "gone"},
 		answers: map[string][]*workflowservice.DescribeWorkflowExecutionResponse{
 			"cs_listed":   {described("cs_listed", completed)},
 			"cs_behind":   {described("cs_behind", running), described("cs_behind", completed)},
 			"cs_unlisted": {described("cs_unlisted", completed)},
 			"cs_pending":  {described("cs_pending", running)},
 			"cs_orphan":   {described("cs_orphan", running)},
+			"cs_gone":     {described("cs_gone", completed)},
 		},
 		histories: map[string][]*historypb.HistoryEvent{
-			"cs_listed": {started, ended}, "cs_behind": {ended}, "cs_unlisted": {ended}, "cs_orphan": {started, nil},
+			"cs_listed": {started, ended}, "cs_behind": {signal, ended}, "cs_unlisted": {localSend(t, sendActivity, attemptResult(webhook.DeliveryDelivered, "")), ended},
+			"cs_orphan": {started}, "cs_gone": {ended, nil},
 		},
 	}
 	f := &Facts{At: noon}
@@ -157,27 +143,21 @@ func TestReadRuns_ListsWaitsAndReadsTheEnd(t *testing.T) {
 	} {
 		f.Sessions = append(f.Sessions, Session{ID: id, Status: status})
 	}
-	sources := Sources{Temporal: temporal, Progress: func(string) {}}
-	require.NoError(t, readRuns(t.Context(), sources, f))
+	require.NoError(t, readRuns(t.Context(), Sources{Temporal: temporal, Progress: func(string) {}}, f))
 
-	base := Run{Type: contract.TypeCheckoutSession, StartedAt: noon, Last: true}
-	want := map[string]Run{}
-	for _, id := range []string{"cs_listed", "cs_behind", "cs_unlisted"} {
-		r := base
-		r.Status, r.Result = completed, "completed"
+	want := map[string]Run{
+		"cs_listed":   {Status: completed, Result: "completed", ExpiresAt: noon, Unsent: true},
+		"cs_behind":   {Status: completed, Result: "completed", RetryNow: []time.Time{noon}, Unsent: true},
+		"cs_unlisted": {Status: completed, Result: "completed"},
+		"cs_pending":  {Status: running, Unsent: true},
+		"cs_orphan":   {Status: running, ExpiresAt: noon, Unsent: true},
+		"cs_gone":     {Status: completed}, // it is said nothing about what it sent
+	}
+	for id, r := range want {
+		r.Type, r.WorkflowID, r.RunID, r.StartedAt, r.Last = contract.TypeCheckoutSession, id, "run of "+id, noon, true
 		want[id] = r
 	}
-	pending, orphan := base, base
-	pending.Status, orphan.Status, orphan.ExpiresAt = running, running, noon
-	want["cs_pending"], want["cs_orphan"] = pending, orphan
-	got := map[string]Run{}
-	for _, r := range f.Runs {
-		require.Equal(t, "run of "+r.WorkflowID, r.RunID)
-		id := r.WorkflowID
-		r.WorkflowID, r.RunID = "", ""
-		got[id] = r
-	}
-	require.Equal(t, want, got)
+	require.Equal(t, want, by(f.Runs, func(r Run) string { return r.WorkflowID }))
 }
 
 func scheduledSend(t *testing.T) *historypb.HistoryEvent {
@@ -214,65 +194,34 @@ func attemptResult(status webhook.DeliveryStatus, reason contract.Reason) contra
 	}
 }
 
-// TestSends_KnowsWhatBeganAnAttempt checks that a run counts if an attempt began in it.
-func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
+// TestApply_KnowsWhatBeganAnAttempt checks that a run counts if an attempt began in it.
+func TestApply_KnowsWhatBeganAnAttempt(t *testing.T) {
 	t.Parallel()
 	busy := attemptResult(webhook.DeliveryPending, "")
 	parked := attemptResult(webhook.DeliveryPending, contract.ReasonHeld)
 	delivered := attemptResult(webhook.DeliveryDelivered, "")
+	pending := &workflowpb.PendingActivityInfo{ActivityType: &commonpb.ActivityType{Name: sendActivity}, Attempt: 2}
 	for _, c := range []struct {
-		name   string
-		events []*historypb.HistoryEvent
-		want   bool
+		name    string
+		history []*historypb.HistoryEvent
+		pending []*workflowpb.PendingActivityInfo
+		want    bool
 	}{
-		{"nothing", nil, false},
-		{"scheduled and not started", []*historypb.HistoryEvent{scheduledSend(t)}, false},
-		{"started", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t)}, true},
-		{"the endpoint was busy", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, busy)}, false},
-		{"put on hold", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, parked)}, true},
-		{"delivered", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, delivered)}, true},
-		{"delivered by a local activity", []*historypb.HistoryEvent{localSend(t, sendActivity, delivered)}, true},
-		{"another local activity", []*historypb.HistoryEvent{localSend(t, "RecordAttempt", delivered)}, false},
-		{"before a reset", []*historypb.HistoryEvent{
-			localSend(t, sendActivity, delivered), taskFailed(t, "RESET_WORKFLOW"),
-		}, false},
+		{"nothing", nil, nil, false},
+		{"scheduled and not started", []*historypb.HistoryEvent{scheduledSend(t)}, nil, false},
+		{"its second attempt is pending", []*historypb.HistoryEvent{scheduledSend(t)}, []*workflowpb.PendingActivityInfo{pending}, true},
+		{"started", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t)}, nil, true},
+		{"the endpoint was busy", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, busy)}, nil, false},
+		{"put on hold", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, parked)}, nil, true},
+		{"delivered", []*historypb.HistoryEvent{scheduledSend(t), startedSend(t), completedSend(t, delivered)}, nil, true},
+		{"delivered by a local activity", []*historypb.HistoryEvent{localSend(t, sendActivity, delivered)}, nil, true},
+		{"another local activity", []*historypb.HistoryEvent{localSend(t, "RecordAttempt", delivered)}, nil, false},
+		{"before a reset", []*historypb.HistoryEvent{localSend(t, sendActivity, delivered), taskFailed(t, "RESET_WORKFLOW")}, nil, false},
 	} {
-		s := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
-		for _, e := range c.events {
-			s.apply(e)
-		}
-		require.Equal(t, c.want, s.any(), c.name)
+		r := Run{pending: c.pending}
+		r.apply(c.history)
+		require.Equal(t, c.want, !r.Unsent, c.name)
 	}
-}
-
-func TestReadMore_ReadsHistoriesOnlyWhenOdd(t *testing.T) {
-	t.Parallel()
-	delivered := attemptResult(webhook.DeliveryDelivered, "")
-	signal := event(t, "WORKFLOW_EXECUTION_SIGNALED", 6, `"workflowExecutionSignaledEventAttributes": {"signalName": "retry_now"}`)
-	temporal := &fakeTemporal{
-		answers: map[string][]*workflowservice.DescribeWorkflowExecutionResponse{"whd_ok": {described("whd_ok", running)}},
-		histories: map[string][]*historypb.HistoryEvent{
-			"whd_ok": {localSend(t, sendActivity, delivered), signal, completedWith(t, contract.WebhookDeliveryResult{Status: webhook.DeliveryDelivered})},
-		},
-	}
-	f := newFacts()
-	reader := &runReader{Sources: Sources{Temporal: temporal}, rows: newWorld(f)}
-	runs := []Run{{WorkflowID: "whd_ok", Status: completed}}
-	require.NoError(t, reader.readMore(t.Context(), "whd_ok", runs))
-	require.False(t, runs[0].History, "one run with attempts on the schedule")
-	require.NoError(t, reader.readMore(t.Context(), "whd_unknown", runs))
-	require.False(t, runs[0].History, "no row")
-
-	f.of("whd_ok").Run = 2
-	require.NoError(t, reader.readMore(t.Context(), "whd_ok", runs))
-	require.True(t, runs[0].History && runs[0].Sent, "the row counts another run")
-	require.Equal(t, "delivered", runs[0].Result)
-	require.Len(t, runs[0].RetryNow, 1)
-
-	temporal.histories["whd_ok"] = []*historypb.HistoryEvent{nil}
-	runs = []Run{{WorkflowID: "whd_ok", Status: completed}}
-	require.NoError(t, reader.readMore(t.Context(), "whd_ok", runs))
-	require.False(t, runs[0].History, "it is gone")
 }
 
 func TestBehind_OfADelivery(t *testing.T) {
@@ -300,39 +249,22 @@ func TestBehind_OfADelivery(t *testing.T) {
 	} {
 		f := newFacts()
 		f.delivery("whd_pending", "evt_ok", webhook.DeliveryPending)
-		run := Run{WorkflowID: c.id, Status: running}
-		require.Equal(t, c.behind, newWorld(f).behind(&run, c.pending), c.name)
+		run := Run{WorkflowID: c.id, Status: running, ReportLost: slices.ContainsFunc(c.pending, reportLost)}
+		require.Equal(t, c.behind, newWorld(f).behind(run), c.name)
 		require.Equal(t, c.lost, run.ReportLost, c.name)
 	}
 }
 
-func TestTaskFailure_SaysOnlyWhatIsTheServices(t *testing.T) {
+func TestReplay_SaysWhatFailedAndWhetherItReplays(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[string]string{
-		"UNHANDLED_COMMAND": "", "RESET_WORKFLOW": "", "NON_DETERMINISTIC_ERROR": "NonDeterministicError: why",
+	decided := event(t, "WORKFLOW_TASK_COMPLETED", 4, `"workflowTaskCompletedEventAttributes": {}`)
+	require.Empty(t, replay(Run{}, []*historypb.HistoryEvent{taskFailed(t, "NON_DETERMINISTIC_ERROR")}), "its code never ran")
+	for cause, want := range map[string][]string{
+		"UNHANDLED_COMMAND": nil, "RESET_WORKFLOW": nil, "NON_DETERMINISTIC_ERROR": {"NonDeterministicError: why"},
 	} {
-		require.Equal(t, want, taskFailure(taskFailed(t, cause)))
+		got := replay(Run{}, []*historypb.HistoryEvent{decided, taskFailed(t, cause)})
+		require.Len(t, got, 1)
+		require.Equal(t, want, got[0].TaskFailures)
+		require.NotEmpty(t, got[0].ReplayError, "no workflow has such a history")
 	}
-	require.Empty(t, taskFailure(scheduledSend(t)))
-}
-
-func TestReplayed_SaysWhenAHistoryDoesNotReplay(t *testing.T) {
-	t.Parallel()
-	temporal := &fakeTemporal{histories: map[string][]*historypb.HistoryEvent{
-		"undecided": {taskFailed(t, "NON_DETERMINISTIC_ERROR")},
-		"gone":      {nil},
-		"strange":   {event(t, "WORKFLOW_TASK_COMPLETED", 4, `"workflowTaskCompletedEventAttributes": {}`)},
-	}}
-	s := Sources{Temporal: temporal, Histories: 10, Progress: func(string) {}}
-	for _, id := range []string{"undecided", "gone"} {
-		h, err := replayed(t.Context(), s, Run{WorkflowID: id})
-		require.NoError(t, err)
-		require.Nil(t, h, id)
-	}
-	f := &Facts{Runs: []Run{{WorkflowID: "strange"}, {WorkflowID: "undecided"}}}
-	require.NoError(t, readHistorySample(t.Context(), s, f))
-	require.Len(t, f.Histories, 1)
-	require.NotEmpty(t, f.Histories[0].ReplayError)
-	require.NoError(t, ignoreGone(serviceerror.NewNotFound("")))
-	require.Error(t, ignoreGone(errors.New("away")))
 }
