@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,8 +17,6 @@ import (
 
 // Operations that package invariant does not use.
 const (
-	opCreate  = invariant.OpCreate
-	opCancel  = invariant.OpCancel
 	opSteer   = "steer" // hold, resume, retry_now or replay of a delivery
 	opRetry   = "retry" // a failed payout
 	opPage    = "page"  // read the customer's page
@@ -28,8 +26,8 @@ const (
 // call is one request that a client makes.
 type call struct {
 	op, key, id        string
-	method, path, body string
-	api                int // 1 or 2; 0: either
+	method, path, body string // method: POST when it is ""
+	api                int    // 1 or 2; 0: either
 }
 
 // answer is the answer to a call.
@@ -57,10 +55,7 @@ var browser = &http.Client{
 
 // call makes one request to the REST API and records the outcome.
 func (c *chaos) call(ctx context.Context, m *shop, what call) answer {
-	api := what.api - 1
-	if api < 0 {
-		api = rand.IntN(len(c.rig.apis)) //nolint:gosec // which of two processes
-	}
+	api := cmp.Or(what.api, 1+rand.IntN(len(c.rig.apis))) - 1 //nolint:gosec // which of two processes
 	header := http.Header{"Authorization": {"Bearer " + m.key}}
 	if what.body != "" {
 		header.Set("Content-Type", "application/json")
@@ -69,7 +64,7 @@ func (c *chaos) call(ctx context.Context, m *shop, what call) answer {
 		header.Set("Idempotency-Key", what.key)
 	}
 	made := invariant.Call{Op: what.op, MerchantID: m.id, Key: what.key, ID: what.id}
-	return c.ask(ctx, made, what.method, c.rig.apis[api]+what.path, header, what.body)
+	return c.ask(ctx, made, cmp.Or(what.method, http.MethodPost), c.rig.apis[api]+what.path, header, what.body)
 }
 
 // ask makes a request and records it as a call, with the session's status in the answer.
@@ -117,24 +112,19 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 // create creates a session. It repeats the request with the same key until an answer gives the
 // outcome, at most tries times. Without such an answer it returns "".
 func (c *chaos) create(
-	ctx context.Context, m *shop, key, body string, tries int, api ...int,
+	ctx context.Context, m *shop, t terms, tries int, api ...int,
 ) (id string, expiresAt time.Time) {
-	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
 	for n := range tries {
+		what := call{op: invariant.OpCreate, key: t.key(), path: "/v1/checkout", body: t.body()}
 		if len(api) > 0 && n < 3 {
 			what.api = api[0]
-		} else {
-			what.api = 0
 		}
 		got := c.call(ctx, m, what)
 		if got.status == http.StatusCreated {
 			expiresAt, _ = time.Parse(time.RFC3339, got.field("expires_at")) // always there
 			return got.field("id"), expiresAt
 		}
-		if got.status == http.StatusConflict && got.field("error") == "order_id_in_use" {
-			return "", time.Time{}
-		}
-		if ctx.Err() != nil {
+		if got.status == http.StatusConflict && got.field("error") == "order_id_in_use" || ctx.Err() != nil {
 			break
 		}
 		pause(ctx, min(500*time.Millisecond<<min(n, 4), 4*time.Second)) // back off as a polite client does
@@ -144,24 +134,23 @@ func (c *chaos) create(
 
 const customerEmail = "ann@example.com"
 
-// pay sends the hosted page's form, confirms at the bank if asked, and reads the session's status
-// from the page.
+// pay sends the hosted page's form, confirms at the bank if asked, and reads the session's status. The form of a
+// live session has the confirmation token of a card that was typed into the card network's frame.
 func (c *chaos) pay(ctx context.Context, m *shop, id, card string) {
-	got := c.sendForm(ctx, m, id, url.Values{
-		"card_number": {card},
-		"exp":         {"12/40"},
-		"cvc":         {"123"},
-		"email":       {customerEmail},
-	})
+	form := url.Values{"email": {customerEmail}, "card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}}
+	if m.live {
+		token := c.cardToken(ctx, card)
+		if token == "" {
+			return // the card network is away, and the customer gives up
+		}
+		form = url.Values{"email": {customerEmail}, "confirmation_token": {token}}
+	}
+	made := invariant.Call{Op: invariant.OpPay, MerchantID: m.id, ID: id}
+	got := c.post(ctx, made, c.page()+"/"+id, form)
 	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
 		c.answerBank(ctx, m, id, got.at.String(), "confirm")
 	}
 	c.readStatus(ctx, m, id)
-}
-
-// sendForm sends the hosted page's form.
-func (c *chaos) sendForm(ctx context.Context, m *shop, id string, form url.Values) answer {
-	return c.post(ctx, invariant.Call{Op: invariant.OpPay, MerchantID: m.id, ID: id}, c.page()+"/"+id, form)
 }
 
 // post sends a form to an address.
@@ -191,7 +180,7 @@ func (c *chaos) end(ctx context.Context, m *shop, op, id string) {
 	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire",
 		invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
 	for n := range 6 {
-		got := c.call(ctx, m, call{op: op, id: id, method: http.MethodPost, path: path})
+		got := c.call(ctx, m, call{op: op, id: id, path: path})
 		if got.status != 0 && got.status < 500 {
 			return
 		}
@@ -213,13 +202,18 @@ func (c *chaos) recordOperator(op, id string) {
 	c.recordCall(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
 }
 
+// steerDelivery asks the REST API to hold, resume, hasten or replay a delivery.
+func (c *chaos) steerDelivery(ctx context.Context, m *shop, id, verb string) answer {
+	return c.call(ctx, m, call{op: opSteer, id: id, path: "/v1/deliveries/" + id + "/" + verb})
+}
+
 // list returns the ids of the deliveries that match a filter, newest first.
 func (c *chaos) list(ctx context.Context, m *shop, filter string) []string {
 	got := c.call(ctx, m, call{op: "list", method: http.MethodGet, path: "/v1/deliveries?limit=20&" + filter})
 	var page struct {
 		Data []struct{ ID string }
 	}
-	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal has no list
+	_ = json.Unmarshal(got.body, &page) // a refusal has no list
 	ids := make([]string, 0, len(page.Data))
 	for _, d := range page.Data {
 		ids = append(ids, d.ID)

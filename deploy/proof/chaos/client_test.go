@@ -67,7 +67,7 @@ func (c *chaos) recordedCalls() []string {
 func TestClient_RecordsTheAnswers(t *testing.T) {
 	t.Parallel()
 	c, m := newChaos(t), &shop{id: "mer_1", key: "sk_test_x"}
-	id, expiresAt := c.create(t.Context(), m, "key-1", m.terms("key-1", "", ""), 3)
+	id, expiresAt := c.create(t.Context(), m, c.newTerms(), 3)
 	require.Equal(t, "cs_1", id, "after a 503")
 	require.Equal(t, 2026, expiresAt.Year())
 	c.pay(t.Context(), m, id, asksTheBank)

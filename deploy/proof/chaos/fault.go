@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -196,18 +194,14 @@ func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	var all sync.WaitGroup
 	for range 8 {
-		m := c.merchants[random.IntN(len(c.merchants))]
-		key, patience := c.nextKey(), between(random, time.Millisecond, 60*time.Millisecond)
+		m, t, patience := pick(random, c.merchants), c.newTerms(), between(random, time.Millisecond, 60*time.Millisecond)
 		all.Go(func() {
 			for range 3 {
 				limited, cancel := context.WithTimeout(ctx, patience)
-				c.call(
-					limited, m,
-					call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: m.terms(key, "", "")},
-				)
+				c.create(limited, m, t, 1)
 				cancel()
 			}
-			c.create(ctx, m, key, m.terms(key, "", ""), 20)
+			c.create(ctx, m, t, 20)
 		})
 	}
 	all.Wait()
@@ -216,7 +210,7 @@ func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand
 
 func onLink(f linkFault, from, to time.Duration) injection {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		l := c.rig.links[random.IntN(len(c.rig.links))]
+		l := pick(random, c.rig.links)
 		l.set(f)
 		pause(ctx, between(random, from, to))
 		l.set(linkPasses)
@@ -225,20 +219,18 @@ func onLink(f linkFault, from, to time.Duration) injection {
 }
 
 func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-	c.rig.links[random.IntN(len(c.rig.links))].reset()
+	pick(random, c.rig.links).reset()
 	return true
 }
 
 // actOnRun makes an operator act on a run of a session or a delivery, open or closed.
 func actOnRun(do func(ctx context.Context, c *chaos, workflowID string) error) injection {
 	return within(5*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		table := []string{"checkout_session", "webhook_delivery"}[random.IntN(2)]
-		status := []string{"status = 'pending'", "status <> 'pending'"}[random.IntN(2)]
-		id, err := query[string](
-			ctx,
-			c.rig,
-			`SELECT id FROM (SELECT id FROM `+table+` WHERE `+status+` ORDER BY id DESC LIMIT 40) x ORDER BY random() LIMIT 1`,
-		)
+		table := pick(random, []string{"checkout_session", "webhook_delivery"})
+		status := pick(random, []string{"status = 'pending'", "status <> 'pending'"})
+		id, err := query[string](ctx, c.rig, `
+			SELECT id FROM (SELECT id FROM `+table+` WHERE `+status+` ORDER BY id DESC LIMIT 40) x
+			ORDER BY random() LIMIT 1`)
 		if err != nil {
 			return false
 		}
@@ -253,7 +245,7 @@ func terminateRun(ctx context.Context, c *chaos, id string) error {
 }
 
 func cancelRun(ctx context.Context, c *chaos, id string) error {
-	c.recordOperator(opCancel, id)
+	c.recordOperator(invariant.OpCancel, id)
 	return c.rig.temporal.CancelWorkflow(ctx, id, "")
 }
 
@@ -261,48 +253,42 @@ func cancelRun(ctx context.Context, c *chaos, id string) error {
 // drops the received messages, as the UI offers. The new run then finds no payment, and
 // its time over.
 func resetRun(ctx context.Context, c *chaos, id string) error {
-	events := c.rig.temporal.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
+	forgets, err := query[bool](ctx, c.rig, `
+		SELECT EXISTS (SELECT FROM checkout_session
+			WHERE id = $1 AND status <> 'pending' AND expires_at < clock_timestamp())`, id)
+	if err != nil {
+		return err
+	}
+	described, err := c.rig.temporal.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return err
+	}
+	reset := &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()), Reason: "chaos",
+		WorkflowExecution: described.WorkflowExecutionInfo.Execution,
+	}
+	if forgets && id[len(id)-1]%2 == 0 {
+		reset.ResetReapplyExcludeTypes = []enumspb.ResetReapplyExcludeType{
+			enumspb.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL, enumspb.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
+		}
+	}
+	events := c.rig.temporal.GetWorkflowHistory(ctx, id, reset.WorkflowExecution.RunId, false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for reset.WorkflowTaskFinishEventId == 0 {
+		if !events.HasNext() {
+			return errors.New("no workflow task has completed")
+		}
 		e, err := events.Next()
 		if err != nil {
 			return err
 		}
-		if e.EventType != enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
-			continue
+		if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			reset.WorkflowTaskFinishEventId = e.EventId
 		}
-		described, err := c.rig.temporal.DescribeWorkflowExecution(ctx, id, "")
-		if err != nil {
-			return err
-		}
-		var without []enumspb.ResetReapplyExcludeType
-		forgets, err := query[bool](
-			ctx,
-			c.rig,
-			`SELECT EXISTS (SELECT FROM checkout_session WHERE id = $1 AND status <> 'pending' AND expires_at < clock_timestamp())`,
-			id,
-		)
-		if err != nil {
-			return err
-		}
-		if forgets && id[len(id)-1]%2 == 0 {
-			without = []enumspb.ResetReapplyExcludeType{
-				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
-				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
-			}
-		}
-		c.recordOperator(invariant.OpReset, id)
-		_, err = c.rig.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
-			Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()),
-			Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,
-			WorkflowExecution: &commonpb.WorkflowExecution{
-				WorkflowId: id,
-				RunId:      described.WorkflowExecutionInfo.Execution.RunId,
-			},
-			ResetReapplyExcludeTypes: without,
-		})
-		return err
 	}
-	return errors.New("no workflow task has completed")
+	c.recordOperator(invariant.OpReset, id)
+	_, err = c.rig.temporal.ResetWorkflowExecution(ctx, reset)
+	return err
 }
 
 // asksTheBank is a card whose payment stays in flight until the customer confirms at the bank.
@@ -313,8 +299,8 @@ const asksTheBank = "4000000000003220"
 // that a run waits for it. Then operators end that run, and the next run waits as well.
 func raceDecisions(operators ...func(ctx context.Context, c *chaos, id string) error) injection {
 	return within(40*time.Second, func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
-		m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
-		id, _ := c.create(ctx, m, key, m.terms(key, "", ""), 3, 2)
+		m := pick(random, c.merchants)
+		id, _ := c.create(ctx, m, c.newTerms(), 3, 2)
 		conn, err := pgx.Connect(ctx, c.rig.databaseURL)
 		if id == "" || err != nil {
 			return false

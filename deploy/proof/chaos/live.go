@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,8 +84,7 @@ func (w *world) sources(d *devstack.LiveDouble) *invariant.LiveSources {
 
 // anyAddress is a payout address of a merchant.
 func (w *world) anyAddress(random *rand.Rand) common.Address {
-	all := w.addresses[money.Ethereum]
-	return common.HexToAddress(all[random.IntN(len(all))])
+	return common.HexToAddress(pick(random, w.addresses[money.Ethereum]))
 }
 
 // addLiveMerchants creates merchants with a live key. They have no registrations: live deliveries
@@ -99,16 +97,9 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 	}
 	c.world.siege.Known = map[string]invariant.LostPayout{}
 	c.world.card, c.world.frame = d.Acquirer, "http://"+script.Host
-	c.canaries = append(c.canaries,
-		invariant.Canary{Name: "key of the card network", Value: devstack.AcquirerKey},
-		invariant.Canary{Name: "secret of the card network's reports", Value: d.WebhookSecret},
-		invariant.Canary{Name: "client secret of an intent", Value: "_secret_"},
-	)
-	for _, card := range slices.Concat(liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen}) {
-		if !slices.Contains(cards, card) {
-			c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
-		}
-	}
+	c.addCanary("key of the card network", devstack.AcquirerKey)
+	c.addCanary("secret of the card network's reports", d.WebhookSecret)
+	c.addCanary("client secret of an intent", "_secret_")
 	c.world.addresses, c.world.chosen = map[string][]string{}, map[string][]string{}
 	for i := range liveMerchants {
 		to := common.BytesToAddress(c.nobody(i)).Hex()
@@ -132,26 +123,15 @@ func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, name,
 		return nil, err
 	}
 	c.world.addresses[money.Bitcoin] = append(c.world.addresses[money.Bitcoin], onBitcoin)
+	at := map[string]string{money.Ethereum: to, money.Bitcoin: onBitcoin}
 	var addresses []merchant.PayoutAddress
 	for _, currency := range invariant.LiveCurrencies {
-		address := to
-		if currency.Network() == money.Bitcoin {
-			address = onBitcoin
-		}
-		addresses = append(addresses, merchant.PayoutAddress{
-			Currency: currency, Network: currency.Network(), Address: address,
-		})
+		network := currency.Network()
+		addresses = append(addresses, merchant.PayoutAddress{Currency: currency, Network: network, Address: at[network]})
 	}
-	owner, key, err := devstack.AddMerchant(ctx, store, name, checkout.ModeLive, addresses...)
-	if err != nil {
-		return nil, err
-	}
-	m := &shop{id: owner.MerchantID, key: key, live: true}
-	c.canaries = append(
-		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
-	)
+	m, err := c.addShop(ctx, store, name, checkout.ModeLive, addresses...)
 	c.world.merchants = append(c.world.merchants, m)
-	return m, nil
+	return m, err
 }
 
 // bitcoinAddress returns an address of a hash of 32 bytes: the numbers count the kinds.
@@ -182,101 +162,63 @@ func bitcoinAddress(number int, hash []byte) (string, error) {
 // liveScripts are the stories of live sessions. No live session can be advanced, and its time of one
 // hour is longer than a run: a merchant ends it early.
 var liveScripts = []script{
-	{"live: pay", 60, 0, paysLive(liveGoodCards...)},
-	{"live: declined, then pay", 10, 0, story(paysLive(liveDeclined...), paysLive(liveGood))},
-	{"live: the bank agrees", 10, 0, story(paysLive(liveAsks), atTheBank("confirm"))},
-	{"live: the bank agrees and declines", 3, 0, story(paysLive(liveAsksThen), atTheBank("confirm"))},
+	{"live: pay", 60, 0, pays(liveGoodCards...)},
+	{"live: declined, then pay", 10, 0, story(pays(liveDeclined...), pays(liveGood))},
+	{"live: the bank agrees", 10, 0, story(pays(liveAsks), atTheBank("confirm"))},
+	{"live: the bank agrees and declines", 3, 0, story(pays(liveAsksThen), atTheBank("confirm"))},
 	{"live: the bank refuses, then pay", 4, 0,
-		story(paysLive(liveAsks), atTheBank("refuse"), waits(6*time.Second), paysLive(liveGood))},
-	{"live: leave at the bank", 2, 0, paysLive(liveAsks)},
+		story(pays(liveAsks), atTheBank("refuse"), waits(6*time.Second, 7*time.Second), pays(liveGood))},
+	{"live: leave at the bank", 2, 0, pays(liveAsks)},
 	{"live: leave", 3, 0, leave},
-	{"live: expire, then pay", 4, 0, story(endsBy(invariant.OpExpire), paysLive(liveGood))},
-	{"live: pay × expire", 8, 0, race(paysLive(liveGood), endsBy(invariant.OpExpire), 200*time.Millisecond)},
-	{"live: pay × pay", 6, 0, race(paysLive(liveGood), paysLive(liveGood), 100*time.Millisecond)},
+	{"live: expire, then pay", 4, 0, story(endsBy(invariant.OpExpire), pays(liveGood))},
+	{"live: pay × expire", 8, 0, race(pays(liveGood), endsBy(invariant.OpExpire), 200*time.Millisecond)},
+	{"live: pay × pay", 6, 0, race(pays(liveGood), pays(liveGood), 100*time.Millisecond)},
 }
 
-func paysLive(from ...string) step {
-	return func(ctx context.Context, c *chaos, s *scene) { c.payLive(ctx, s, s.oneOf(from)) }
-}
-
-func atTheBank(said string) step {
-	return func(ctx context.Context, c *chaos, s *scene) { c.atTheBank(ctx, s, said) }
-}
-
-func waits(d time.Duration) step {
-	return func(ctx context.Context, _ *chaos, _ *scene) { pause(ctx, d) }
-}
-
-// liveSession plays one live script to its end, even if the load ends before.
-func (c *chaos) liveSession(random *rand.Rand) {
-	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
+// liveSession creates a live session with a payout in one of the currencies, and plays a script with it. The amounts
+// differ, so that one payout cannot pass for another.
+func (c *chaos) liveSession(
+	ctx context.Context, chosen script, random *rand.Rand, currencies ...money.PayoutCurrency,
+) {
+	ctx, cancel := context.WithTimeout(ctx, longestSession)
 	defer cancel()
-	network := []string{money.Ethereum, money.Bitcoin}[random.IntN(2)]
-	c.playLive(ctx, draw(liveScripts, weightOf, random), random, invariant.CurrenciesOn(network)...)
-}
-
-// playLive creates a live session with a payout in one of the currencies, and plays a script with it.
-func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand, currencies ...money.PayoutCurrency) {
-	m, key := c.world.merchants[random.IntN(len(c.world.merchants))], c.nextKey()
-	body := liveTerms(key, currencies[random.IntN(len(currencies))], random)
-	id, expiresAt := c.create(ctx, m, key, body, 20)
-	if id == "" {
-		return
-	}
-	c.play(ctx, chosen, &scene{m, id, expiresAt, random})
-}
-
-// liveTerms returns the body of a request that creates a live session. The amounts differ, so that
-// one payout cannot pass for another.
-func liveTerms(key string, payout money.PayoutCurrency, random *rand.Rand) string {
+	m, t := pick(random, c.world.merchants), c.newTerms()
 	cents := 20_00 + random.IntN(380_00)
-	return fmt.Sprintf(`{"amount": %d.%02d, "currency": %q, "payout_currency": %q, "metadata": {"key": %q}}`,
-		cents/100, cents%100, []string{"EUR", "USD", "GBP"}[random.IntN(3)], payout, key)
-}
-
-// payLive types the card into the card network's frame and sends the page's form with the
-// confirmation token, as the page's script does.
-func (c *chaos) payLive(ctx context.Context, s *scene, card string) {
-	token := c.cardToken(ctx, card)
-	if token == "" {
-		return // the card network is away, and the customer gives up
+	t.Amount = json.Number(fmt.Sprintf("%d.%02d", cents/100, cents%100))
+	t.Currency, t.PayoutCurrency = pick(random, []money.Currency{money.EUR, money.USD, money.GBP}), pick(random, currencies)
+	if id, expiresAt := c.create(ctx, m, t, 20); id != "" {
+		c.play(ctx, chosen, &scene{m, id, expiresAt, random})
 	}
-	c.sendForm(ctx, s.m, s.id, url.Values{"email": {customerEmail}, "confirmation_token": {token}})
-	c.readStatus(ctx, s.m, s.id)
 }
 
 // cardToken returns the name of a typed card at the card network; "" when it does not answer.
 func (c *chaos) cardToken(ctx context.Context, card string) string {
-	text, err := json.Marshal(map[string]any{"number": card, "exp_month": 12, "exp_year": 2040, "cvc": cvcOf(card)})
-	if err != nil {
-		return ""
+	cvc := "123"
+	if strings.HasPrefix(card, "3") {
+		cvc = "1234"
 	}
+	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": %q}`, card, cvc)
 	id := ""
 	until(ctx, 5*time.Second, time.Second, func() bool {
 		header := http.Header{"Origin": {c.world.frame}}
-		id = request(ctx, http.MethodPost, c.world.frame+"/tokens", header, string(text)).field("id")
+		id = request(ctx, http.MethodPost, c.world.frame+"/tokens", header, body).field("id")
 		return id != ""
 	})
 	return id
 }
 
-func cvcOf(card string) string {
-	if strings.HasPrefix(card, "3") {
-		return "1234"
-	}
-	return "123"
-}
-
 // atTheBank answers the bank's question once it is asked.
-func (c *chaos) atTheBank(ctx context.Context, s *scene, said string) {
-	var address string
-	asked := until(ctx, 10*time.Second, time.Second, func() (is bool) {
-		address, _ = query[string](ctx, c.rig, `
-			SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, s.id)
-		return address != "" // without PostgreSQL it is not known yet
-	})
-	if asked {
-		c.answerBank(ctx, s.m, s.id, address, said)
-		c.readStatus(ctx, s.m, s.id)
+func atTheBank(said string) step {
+	return func(ctx context.Context, c *chaos, s *scene) {
+		var address string
+		asked := until(ctx, 10*time.Second, time.Second, func() (is bool) {
+			address, _ = query[string](ctx, c.rig, `
+				SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, s.id)
+			return address != "" // without PostgreSQL it is not known yet
+		})
+		if asked {
+			c.answerBank(ctx, s.m, s.id, address, said)
+			c.readStatus(ctx, s.m, s.id)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/big"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -85,7 +84,7 @@ func (c *chaos) attack(ctx context.Context) {
 		siege := invariant.Span{From: time.Now()}
 		c.world.besieged.Store(true)
 		for time.Since(siege.From) < phase && ctx.Err() == nil {
-			kind := draw(c.moves, faultKind.often, random)
+			kind := draw(c.moves, random)
 			if kind.inject(c.life, c, nil, random) {
 				c.recordFault(kind.name)
 			}
@@ -148,7 +147,7 @@ func pretend(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand
 // fillBlock fills a block with transfers of nothing out of the treasury.
 func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
 	const logs = 1000
-	to := []common.Address{{}, d.Treasury(), w.anyAddress(random)}[random.IntN(3)]
+	to := pick(random, []common.Address{{}, d.Treasury(), w.anyAddress(random)})
 	return w.enemy.call(
 		ctx, d, "Poisoner", w.enemy.poisoner, "poison", d.Market.USDC, d.Treasury(), to, big.NewInt(logs),
 	)
@@ -163,7 +162,7 @@ func undoDust(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 
 // changePayee changes what one of the contracts does with ether: see deploy/standin/chains/contracts/Payee.sol.
 func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
-	payee, mode := w.enemy.payees[random.IntN(len(w.enemy.payees))], uint8(random.IntN(5)) //nolint:gosec // below 5
+	payee, mode := pick(random, w.enemy.payees), uint8(random.IntN(5)) //nolint:gosec // below 5
 	return w.enemy.call(ctx, d, "Payee", payee, "set", mode, d.Market.USDC)
 }
 
@@ -171,9 +170,8 @@ func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *
 // to the treasury, which the dashboard refuses. Some changes are announced first, and not for a day.
 func changeAddress(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	e := &c.world.enemy
-	to := append([]common.Address{c.rig.stack.Live.Treasury(), e.wallet}, e.payees...)[random.IntN(2+len(e.payees))]
-	currencies := invariant.CurrenciesOn(money.Ethereum)
-	currency := currencies[random.IntN(len(currencies))]
+	to := pick(random, append([]common.Address{c.rig.stack.Live.Treasury(), e.wallet}, e.payees...))
+	currency := pick(random, invariant.CurrenciesOn(money.Ethereum))
 	return c.setAddress(ctx, currency, to, time.Duration(random.IntN(2))*3*time.Second) == nil
 }
 
@@ -219,7 +217,7 @@ func (c *chaos) retryPayout(ctx context.Context, id string) {
 	owner, _ := query[string](ctx, c.rig, `SELECT merchant_id FROM payout WHERE id = $1`, id) // without it nobody retries
 	for _, m := range c.world.merchants {
 		if m.id == owner {
-			c.call(ctx, m, call{op: opRetry, id: id, method: http.MethodPost, path: "/v1/payouts/" + id + "/retry"})
+			c.call(ctx, m, call{op: opRetry, id: id, path: "/v1/payouts/" + id + "/retry"})
 		}
 	}
 }

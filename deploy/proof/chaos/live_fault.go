@@ -59,7 +59,7 @@ func recordHalt(inject injection) injection {
 func planFault(f acquirer.Fault) injection {
 	return func(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		// Some: a client silently repeats a request with an idempotency key.
-		f.Match = []string{"", "/confirm", "/cancel", "POST /v1/payment_intents"}[random.IntN(4)]
+		f.Match = pick(random, []string{"", "/confirm", "/cancel", "POST /v1/payment_intents"})
 		f.Count = 1 + random.IntN(8)
 		return c.world.card.Plan(f) == nil
 	}

@@ -134,7 +134,7 @@ func (c *chaos) treasury(ctx context.Context, a account, out io.Writer, args ...
 // freeze stops an account for a while, as an operator does. Who supervises the treasury thaws it.
 func freeze(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	all, err := c.accounts(ctx, false)
-	return err == nil && len(all) > 0 && c.freezeAccounts(ctx, all[random.IntN(len(all))]) == nil
+	return err == nil && len(all) > 0 && c.freezeAccounts(ctx, pick(random, all)) == nil
 }
 
 func (c *chaos) freezeAccounts(ctx context.Context, all ...account) (err error) {
@@ -272,8 +272,8 @@ func (c *chaos) restAgain(ctx context.Context) (err error) {
 // payWhileFrozen pays a session. Its payout on the network must wait.
 func (c *chaos) payWhileFrozen(ctx context.Context, network string) (err error) {
 	random := rand.New(rand.NewPCG(c.seed, 0x7e57)) //nolint:gosec // the same seed must give the same numbers
-	frozen := script{name: "live: pay while frozen", play: paysLive(liveGood)}
-	c.playLive(ctx, frozen, random, invariant.CurrenciesOn(network)...)
+	frozen := script{name: "live: pay while frozen", play: pays(liveGood)}
+	c.liveSession(ctx, frozen, random, invariant.CurrenciesOn(network)...)
 	held := 0
 	until(ctx, time.Minute, time.Second, func() bool {
 		held, err = query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'frozen'`)

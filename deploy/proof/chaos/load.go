@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
 )
 
 // Test cards, one for each outcome. Source: api/README.md, "Test cards".
@@ -47,10 +48,7 @@ type scene struct {
 
 var scripts = []script{
 	{"pay", 45, 0, story(pays(cards...), pays(cards...))},
-	{"pay late", 6, 2, func(ctx context.Context, c *chaos, s *scene) {
-		pause(ctx, between(s.random, time.Second, 5*time.Second))
-		c.pay(ctx, s.m, s.id, goodCard)
-	}},
+	{"pay late", 6, 2, story(waits(time.Second, 5*time.Second), pays(goodCard))},
 	{"expire", 5, 0, endsBy(invariant.OpExpire)},
 	{"advance", 5, 2, endsBy(invariant.OpAdvance)},
 	{"leave", 5, 0, leave},
@@ -98,15 +96,12 @@ func race(first, second step, spread time.Duration) step {
 
 // pays pays with one of the cards.
 func pays(from ...string) step {
-	return func(ctx context.Context, c *chaos, s *scene) { c.pay(ctx, s.m, s.id, s.oneOf(from)) }
+	return func(ctx context.Context, c *chaos, s *scene) { c.pay(ctx, s.m, s.id, pick(s.random, from)) }
 }
 
-// oneOf chooses a card. One card alone takes no random number.
-func (s *scene) oneOf(from []string) string {
-	if len(from) == 1 {
-		return from[0]
-	}
-	return from[s.random.IntN(len(from))]
+// waits does nothing for a time between two.
+func waits(from, to time.Duration) step {
+	return func(ctx context.Context, _ *chaos, s *scene) { pause(ctx, between(s.random, from, to)) }
 }
 
 // leave only reads the page.
@@ -130,8 +125,31 @@ func sendSignals(ctx context.Context, c *chaos, s *scene) {
 	_ = c.rig.temporal.SignalWorkflow(ctx, s.id, "", contract.SignalExpire, nil)
 }
 
-// nextKey returns a new Idempotency-Key.
-func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
+// terms is the body of a request that creates a session. The key is in the metadata, so that the session names
+// the request that created it.
+type terms struct {
+	Amount         json.Number          `json:"amount"`
+	Currency       money.Currency       `json:"currency"`
+	PayoutCurrency money.PayoutCurrency `json:"payout_currency"`
+	WebhookURL     string               `json:"webhook_url,omitempty"`
+	Metadata       map[string]string    `json:"metadata"`
+}
+
+// newTerms returns terms with a new Idempotency-Key.
+func (c *chaos) newTerms() terms {
+	key := fmt.Sprintf("key-%d", c.keys.Add(1))
+	return terms{Amount: "10.50", Currency: money.EUR, PayoutCurrency: money.USDC, Metadata: map[string]string{"key": key}}
+}
+
+func (t terms) key() string { return t.Metadata["key"] }
+
+func (t terms) body() string {
+	text, _ := json.Marshal(t) // never fails with strings
+	return string(text)
+}
+
+// longestSession is how long a session may play its script.
+const longestSession = 90 * time.Second
 
 // think is how long a customer at most waits before the next session.
 const think = 500 * time.Millisecond
@@ -143,11 +161,7 @@ func (c *chaos) work(ctx context.Context) {
 		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if c.live && random.IntN(10) < liveShare {
-					c.liveSession(random)
-				} else {
-					c.session(random)
-				}
+				c.session(random)
 				pause(ctx, between(random, 0, think))
 			}
 		})
@@ -155,40 +169,44 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
+// pick chooses one.
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
 // draw chooses by weight, relative to the others.
-func draw[T any](from []T, weight func(T) int, random *rand.Rand) T {
+func draw[T interface{ often() int }](from []T, random *rand.Rand) T {
 	var urn []T
 	for _, one := range from {
-		urn = append(urn, slices.Repeat([]T{one}, weight(one))...)
+		urn = append(urn, slices.Repeat([]T{one}, one.often())...)
 	}
-	return urn[random.IntN(len(urn))]
+	return pick(random, urn)
 }
 
-func weightOf(s script) int { return s.weight }
+func (s script) often() int { return s.weight }
 
 // session plays one script to its end, even if the load ends before.
 func (c *chaos) session(random *rand.Rand) {
-	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
+	if c.live && random.IntN(10) < liveShare {
+		network := pick(random, []string{money.Ethereum, money.Bitcoin})
+		c.liveSession(c.life, draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.life, longestSession)
 	defer cancel()
-	chosen := draw(scripts, weightOf, random)
-	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
-	orderID, own := "", ""
+	chosen := draw(scripts, random)
+	m, t := pick(random, c.merchants), c.newTerms()
 	if random.IntN(3) == 0 {
-		orderID = "order-" + key
+		t.Metadata["order_id"] = "order-" + t.key()
 	}
 	if random.IntN(10) == 0 {
-		own = m.ownURL
+		t.WebhookURL = m.ownURL
 	}
-
-	body := m.terms(key, orderID, own)
-	id, expiresAt := c.create(ctx, m, key, body, 20, chosen.api)
+	id, expiresAt := c.create(ctx, m, t, 20, chosen.api)
 	if id == "" {
 		return
 	}
 	if random.IntN(12) == 0 { // a client that did not see the answer
-		c.create(ctx, m, key, body, 2)
+		c.create(ctx, m, t, 2)
 	}
-
 	c.play(ctx, chosen, &scene{m, id, expiresAt, random})
 }
 
@@ -204,29 +222,23 @@ func (c *chaos) play(ctx context.Context, chosen script, s *scene) {
 // steer makes merchants hold, resume, hasten and replay their deliveries until ctx ends.
 func (c *chaos) steer(ctx context.Context) {
 	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // the same seed must give the same numbers
-	for ctx.Err() == nil {
-		m := c.merchants[random.IntN(len(c.merchants))]
-		act := func(filter string, verbs ...string) {
-			ids := c.list(ctx, m, filter)
-			if len(ids) == 0 {
-				return
-			}
-			id := ids[random.IntN(len(ids))]
-			for _, verb := range verbs {
-				c.call(ctx, m, call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb})
-				pause(ctx, between(random, 0, 2*time.Second))
-			}
+	for ; ctx.Err() == nil; pause(ctx, 300*time.Millisecond) {
+		wish := pick(random, []struct {
+			of    string
+			verbs []string
+		}{
+			{"pending", []string{"hold", "resume"}}, {"pending", []string{"retry_now", "retry_now"}},
+			{"failed", []string{"replay"}}, {"delivered", []string{"replay"}},
+		})
+		m := pick(random, c.merchants)
+		ids := c.list(ctx, m, "status="+wish.of)
+		if len(ids) == 0 {
+			continue
 		}
-		switch random.IntN(4) {
-		case 0:
-			act("status=pending", "hold", "resume")
-		case 1:
-			act("status=pending", "retry_now", "retry_now")
-		case 2:
-			act("status=failed", "replay")
-		default:
-			act("status=delivered", "replay")
+		id := pick(random, ids)
+		for _, verb := range wish.verbs {
+			c.steerDelivery(ctx, m, id, verb)
+			pause(ctx, between(random, 0, 2*time.Second))
 		}
-		pause(ctx, 300*time.Millisecond)
 	}
 }

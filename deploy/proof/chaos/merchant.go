@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"net/http"
@@ -45,12 +44,10 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	if c.stopCanary, err = devstack.StartCanary(canary, c.rig.stack.ReceiverLog); err != nil {
 		return err
 	}
-
 	c.canary = "http://" + canary + "/"
 	if err := c.addCanaries(); err != nil {
 		return err
 	}
-
 	for i := range merchants {
 		m, err := c.addMerchant(ctx, store, i)
 		if err != nil {
@@ -64,6 +61,11 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	return c.addLiveMerchants(ctx, store)
 }
 
+// addCanary notes a value that must not leak. The tables may hold it.
+func (c *chaos) addCanary(name, value string, tables ...string) {
+	c.canaries = append(c.canaries, invariant.Canary{Name: name, Value: value, Tables: tables})
+}
+
 // addCanaries notes the secrets of the stack and its customers that must not leak.
 func (c *chaos) addCanaries() error {
 	u, err := url.Parse(c.rig.databaseURL)
@@ -72,40 +74,43 @@ func (c *chaos) addCanaries() error {
 	}
 	password, _ := u.User.Password()
 	_, master, _ := strings.Cut(c.rig.stack.Demo.MasterKeys, ":")
-	c.canaries = append(
-		c.canaries,
-		invariant.Canary{Name: "database password", Value: password},
-		invariant.Canary{Name: "master key", Value: master},
-		invariant.Canary{
-			Name:   "e-mail address",
-			Value:  customerEmail,
-			Tables: []string{"checkout_session", "transaction", "event"},
-		},
-	)
+	c.addCanary("database password", password)
+	c.addCanary("master key", master)
+	c.addCanary("e-mail address", customerEmail, "checkout_session", "transaction", "event")
 	for _, h := range invariant.HeaderCanaries {
 		c.canaries = append(c.canaries, h.Canary)
 	}
-	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
-		c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
+	typed := cards
+	if c.live {
+		typed = slices.Concat(cards, liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen})
+	}
+	for _, card := range slices.Compact(slices.Sorted(slices.Values(typed))) {
+		c.addCanary("card number ending in "+card[len(card)-4:], card)
 	}
 	return nil
+}
+
+// addShop creates a merchant with a key of a mode.
+func (c *chaos) addShop(
+	ctx context.Context, store *storage.Store, name string, mode checkout.Mode, addresses ...merchant.PayoutAddress,
+) (*shop, error) {
+	owner, key, err := devstack.AddMerchant(ctx, store, name, mode, addresses...)
+	c.addCanary("key of "+owner.MerchantID, strings.TrimPrefix(key, "sk_"+string(mode)+"_"))
+	return &shop{id: owner.MerchantID, key: key, live: mode.Live()}, err
 }
 
 // addMerchant creates a merchant with two registrations for all events. The last merchant gets a
 // third one, at an address without a listener.
 func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*shop, error) {
-	owner, key, err := devstack.AddMerchant(ctx, store, fmt.Sprintf("Shop %d", i+1), checkout.ModeTest,
+	m, err := c.addShop(ctx, store, fmt.Sprintf("Shop %d", i+1), checkout.ModeTest,
 		merchant.PayoutAddress{Currency: money.USDC, Network: money.Ethereum, Address: "sandbox:shop"})
 	if err != nil {
 		return nil, err
 	}
-	m := &shop{id: owner.MerchantID, key: key}
-	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, c.startReceiver); err != nil {
 		return nil, err
 	}
-
 	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
 	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), c.startReceiver); err != nil {
 		return nil, err
@@ -115,7 +120,6 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 			return nil, err
 		}
 	}
-
 	m.ownURL, err = c.startReceiver(m, first)
 	return m, err
 }
@@ -125,11 +129,8 @@ func (c *chaos) addEndpoint(
 	ctx context.Context, store *storage.Store, m *shop, secret string,
 	listen func(*shop, string) (address string, err error), types ...webhook.EventType,
 ) error {
-	c.canaries = append(
-		c.canaries,
-		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
-		invariant.Canary{Name: "digest of a webhook secret of " + m.id, Value: string(webhook.SecretDigest(secret))},
-	)
+	c.addCanary("webhook secret of "+m.id, strings.TrimPrefix(secret, "whsec_"))
+	c.addCanary("digest of a webhook secret of "+m.id, string(webhook.SecretDigest(secret)))
 	address, err := listen(m, secret)
 	if err != nil {
 		return err
@@ -204,19 +205,4 @@ func (c *chaos) lookForCanaries(a devstack.Arrival) {
 			c.mu.Unlock()
 		}
 	}
-}
-
-// terms returns the body of a request that creates a session. key is in the metadata, so that the
-// session names the request that created it.
-func (m *shop) terms(key, orderID, webhookURL string) string {
-	metadata := map[string]any{"key": key}
-	if orderID != "" {
-		metadata["order_id"] = orderID
-	}
-	body := map[string]any{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": metadata}
-	if webhookURL != "" {
-		body["webhook_url"] = webhookURL
-	}
-	text, _ := json.Marshal(body) // never fails with strings and numbers
-	return string(text)
 }

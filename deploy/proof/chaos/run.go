@@ -277,7 +277,7 @@ func (c *chaos) inject(ctx context.Context) {
 	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // the same seed must give the same numbers
 	var all sync.WaitGroup
 	for pause(ctx, 3*time.Second); ctx.Err() == nil; pause(ctx, between(random, c.every/2, 3*c.every/2)) {
-		kind := draw(c.kinds, faultKind.often, random)
+		kind := draw(c.kinds, random)
 		p, ok := c.lockPart(kind, random)
 		if !ok {
 			continue // all of its parts are broken already

@@ -178,10 +178,7 @@ func (c *chaos) actFor(ctx context.Context, found []waiting) (hastened int) {
 		switch {
 		case m == nil || ctx.Err() != nil: // the demo merchant has no sessions
 		case checkout.IsID(checkout.PrefixDelivery, w.ID):
-			got := c.call(
-				ctx, m,
-				call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What},
-			)
+			got := c.steerDelivery(ctx, m, w.ID, w.What)
 			if w.What == "retry_now" && got.status == http.StatusAccepted {
 				hastened++
 			}
