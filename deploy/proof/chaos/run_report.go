@@ -68,7 +68,7 @@ func (c *chaos) print(out io.Writer, o *outcome) error {
 	live := slices.DeleteFunc(slices.Clone(o.facts.Payouts), func(p invariant.Payout) bool { return !p.Mode.Live() })
 	for _, line := range []struct{ what, counts string }{
 		{"sessions", tally(maps.Values(status), func(s string) string { return s })},
-		{"deliveries", tally(slices.Values(o.facts.Deliveries), func(d invariant.Delivery) string {
+		{"deliveries", tally(slices.Values(o.facts.Deliveries), func(d *invariant.Delivery) string {
 			return string(d.Status)
 		})},
 		{"live payouts", tally(slices.Values(live), func(p invariant.Payout) string {

@@ -4,15 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // A run without attempts is correct if it was put on hold or canceled before its first attempt.
 // Then it is pending or canceled, or it was ended from outside and started again.
 func (w *world) attempts(r *Result) {
-	for i := range w.Deliveries {
-		d := &w.Deliveries[i]
+	for _, d := range w.Deliveries {
 		r.Checked++
 		w.checkRuns(d, r)
 		for run := 1; run <= d.Run; run++ {
@@ -25,10 +23,7 @@ func (w *world) attempts(r *Result) {
 		}
 		r.Checked++
 		if a.attempt == nil {
-			r.violated(
-				a.Delivery, "no attempt %q was noted before its request came at %s", a.Attempt,
-				checkout.FormatTime(a.At),
-			)
+			r.violated(a.Delivery, "no attempt %q was noted before its request came at %s", a.Attempt, a.At)
 		}
 	}
 }
@@ -47,20 +42,14 @@ func (w *world) checkRuns(d *Delivery, r *Result) {
 		r.violated(d.ID, "is %s, and run %d has no attempts", d.Status, d.Run)
 	}
 
-	without, abandoned := 0, 0
+	without := 0
 	for run := 1; run < d.Run; run++ {
 		if !with[run] {
 			without++
 		}
 	}
-
-	for _, run := range w.runs[d.ID] {
-		if run.abandoned() {
-			abandoned++
-		}
-	}
-	if known := len(w.runs[d.ID]) > 0 && !d.Moved && d.CreatedAt.After(w.At.Add(-w.RunRetention)); known &&
-		without > abandoned {
+	known := len(w.runs[d.ID]) > 0 && !d.Moved && d.CreatedAt.After(w.At.Add(-w.RunRetention))
+	if known && without > count(w.runs[d.ID], Run.abandoned) {
 		r.violated(d.ID, "%d of its %d runs have no attempts", without, d.Run)
 	}
 }
@@ -98,8 +87,7 @@ func (w *world) startOf(d *Delivery, run int) time.Time {
 const fallbackShare = 0.62
 
 func (w *world) schedule(r *Result) {
-	for i := range w.Deliveries {
-		d := &w.Deliveries[i]
+	for _, d := range w.Deliveries {
 		for _, a := range d.Attempts {
 			r.Checked++
 			w.checkRequestsOf(d, a, r)
@@ -109,12 +97,8 @@ func (w *world) schedule(r *Result) {
 			a, b := gap[0], gap[1]
 			var wished bool
 			if wishes, wished = granted(wishes, a, b); !wished {
-				r.violated(
-					d.ID,
-					"attempt %d.%d began %s after the end of the one before, and %s is the schedule",
-					b.Run, b.Number, b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
-					w.retryDelay(d, a.Number),
-				)
+				r.violated(d.ID, "attempt %d.%d began %s after the end of the one before, and %s is the schedule",
+					b.Run, b.Number, b.StartedAt.Sub(ended(a)), w.retryDelay(d, a.Number))
 			}
 		}
 	}

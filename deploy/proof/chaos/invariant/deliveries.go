@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,13 +13,13 @@ import (
 )
 
 func (w *world) workflows(r *Result) {
-	for i := range w.Deliveries {
-		d := &w.Deliveries[i]
-		if d.Moved || w.runsGone(d) {
+	for _, d := range w.Deliveries {
+		runs := w.runs[d.ID]
+		gone := len(runs) == 0 && d.FinishedAt != nil && d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
+		if d.Moved || gone {
 			continue
 		}
 		r.Checked++
-		runs := w.runs[d.ID]
 		switch {
 		case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled &&
 			w.endpoints[d.EndpointID].DeletedAt != nil:
@@ -29,9 +30,10 @@ func (w *world) workflows(r *Result) {
 			r.violated(d.ID, "was never started until %s found it", runs[0].Parent)
 		case d.CreatedAt.Before(w.At.Add(-w.RunRetention)):
 			// The delivery's first runs may be gone.
-		case len(runs) < d.Run && d.Run-len(runs) > activityResets(d, runs):
+		case d.Run-len(runs) > activityResets(d, runs):
 			r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
-		case len(runs) > d.Run && len(runs)-d.Run > runsWithoutAttempt(runs):
+		// The row counts a run with its first attempt, or when that attempt is put on hold.
+		case len(runs)-d.Run > count(runs, func(run Run) bool { return run.abandoned() || run.Unsent }):
 			r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
 		}
 	}
@@ -58,14 +60,7 @@ func (w *world) foundOnly(d *Delivery, first Run) bool {
 		return false
 	}
 	parent := ofParent[len(ofParent)-1]
-	return parent.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED &&
-		parent.ClosedAt.Before(first.StartedAt)
-}
-
-// runsGone reports whether Temporal may have removed all runs of a delivery.
-func (w *world) runsGone(d *Delivery) bool {
-	return len(w.runs[d.ID]) == 0 && d.FinishedAt != nil &&
-		d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
+	return parent.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && parent.ClosedAt.Before(first.StartedAt)
 }
 
 // activityResets returns how many more runs the row may count than Temporal. When an operator
@@ -79,42 +74,34 @@ func activityResets(d *Delivery, runs []Run) int {
 			n++
 		}
 	}
-	for _, run := range runs {
-		if run.abandoned() {
-			n-- // a new run of Temporal explains the end in the middle
-		}
-	}
-	return max(0, n)
-}
-
-// runsWithoutAttempt returns how many fewer runs the row may count than Temporal. The row counts a
-// run with its first attempt, or when that attempt is put on hold.
-func runsWithoutAttempt(runs []Run) int {
-	n := 0
-	for _, run := range runs {
-		if run.abandoned() || run.Unsent {
-			n++
-		}
-	}
-	return n
+	return max(0, n-count(runs, Run.abandoned)) // a new run of Temporal explains the end in the middle
 }
 
 func succeeded(a webhook.Attempt) bool { return a.Finished && a.Succeeded() }
 
 func (w *world) outcomes(r *Result) {
-	for i := range w.Deliveries {
-		d := &w.Deliveries[i]
+	for _, d := range w.Deliveries {
 		runs := w.runs[d.ID]
 		if d.Moved || len(runs) == 0 {
 			continue
 		}
 		r.Checked++
 		last := runs[len(runs)-1]
-		if last.outcome() == d.Status || w.endedWithoutRun(d, last) || endsLater(d, last) ||
-			w.terminatedAtItsEnd(d, last) {
-			continue
+		terminated := last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+		ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
+		switch {
+		case last.outcome() == d.Status:
+		case d.Status == webhook.DeliveryCanceled && terminated && w.endpoints[d.EndpointID].DeletedAt != nil:
+			// The registration was deleted before a new run started.
+		case ended && terminated && (!w.Called || w.operated(d.ID, OpTerminate)):
+			// An operator terminated the run after its row had ended, or during its last attempt, which then noted the
+			// end. Such a run needs no new start.
+		case d.Status == webhook.DeliveryDelivered && last.outcome() == webhook.DeliveryPending && last.ReportLost:
+			// The worker died, or lost Temporal, after it had noted the end. The run learns this at its next attempt,
+			// which is due by the policy's own back-off, and sends nothing.
+		default:
+			r.violated(d.ID, "row is %s, run %s is %s %s%s", d.Status, last.RunID, last.Status, last.Result, last.Failure)
 		}
-		r.violated(d.ID, "row is %s, run %s is %s%s", d.Status, last.RunID, last.Status, detail(last))
 	}
 }
 
@@ -135,42 +122,8 @@ func (r Run) outcome() webhook.DeliveryStatus {
 	return ""
 }
 
-// endedWithoutRun reports whether the row ended without a run: the run was terminated, and the
-// registration was deleted before a new run started.
-func (w *world) endedWithoutRun(d *Delivery, last Run) bool {
-	return d.Status == webhook.DeliveryCanceled && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED &&
-		w.endpoints[d.EndpointID].DeletedAt != nil
-}
-
-// terminatedAtItsEnd reports whether an operator terminated the run after its row had ended, or
-// during its last attempt, which then noted the end. Such a run needs no new start.
-func (w *world) terminatedAtItsEnd(d *Delivery, last Run) bool {
-	ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
-	return ended && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED &&
-		(!w.Called || w.operated(d.ID, OpTerminate))
-}
-
-// endsLater reports whether the run will end later than its row: the worker died, or lost Temporal,
-// after it had noted the delivery's end. The run learns this at its next attempt, which is due by
-// the policy's own back-off, and sends nothing.
-func endsLater(d *Delivery, last Run) bool {
-	return d.Status == webhook.DeliveryDelivered && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
-		last.ReportLost
-}
-
-func detail(r Run) string {
-	switch {
-	case r.Result != "":
-		return " with result " + r.Result
-	case r.Failure != "":
-		return " with " + r.Failure
-	}
-	return ""
-}
-
 func (w *world) acknowledgements(r *Result) {
-	for i := range w.Deliveries {
-		d := &w.Deliveries[i]
+	for _, d := range w.Deliveries {
 		if d.Moved {
 			continue
 		}
@@ -189,19 +142,15 @@ func (w *world) acknowledgements(r *Result) {
 // was possible.
 func (w *world) checkEnd(d *Delivery, r *Result) bool {
 	last := d.ofRun(d.Run)
-	for _, a := range last {
-		if !w.logged(d, a) {
-			return false
-		}
+	if count(last, func(a webhook.Attempt) bool { return w.logged(d, a) }) < len(last) {
+		return false
 	}
 	switch d.Status {
 	case webhook.DeliveryDelivered:
-		for _, a := range last {
-			if succeeded(a) && w.accepted(d, a) != nil {
-				return true
-			}
+		accepted := func(a webhook.Attempt) bool { return succeeded(a) && w.accepted(d, a) != nil }
+		if !slices.ContainsFunc(last, accepted) {
+			r.violated(d.ID, "is delivered, and no receiver accepted it in run %d", d.Run)
 		}
-		r.violated(d.ID, "is delivered, and no receiver accepted it in run %d", d.Run)
 	case webhook.DeliveryFailed:
 		w.checkFailed(d, last, r)
 	default:
@@ -261,10 +210,8 @@ func (w *world) checkAttemptArrived(d *Delivery, a webhook.Attempt, r *Result) {
 	}
 	for _, one := range got {
 		if a.StatusCode != 0 && one.Status != a.StatusCode {
-			r.violated(
-				d.ID, "attempt %d.%d says that %d was answered, the receiver says %d", a.Run, a.Number,
-				a.StatusCode, one.Status,
-			)
+			r.violated(d.ID, "attempt %d.%d says that %d was answered, the receiver says %d",
+				a.Run, a.Number, a.StatusCode, one.Status)
 		}
 	}
 }

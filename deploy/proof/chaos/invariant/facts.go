@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -22,7 +23,7 @@ type Facts struct {
 	// gone.
 	DeliveryRetention, RunRetention time.Duration
 
-	Sessions     []Session
+	Sessions     []*Session
 	Transactions []Transaction
 	Charges      []Charge
 	Payouts      []Payout
@@ -47,7 +48,7 @@ type Facts struct {
 	Counted    map[string]Tally // Temporal's counts, by workflow type
 	Events     []Event
 	Endpoints  []Endpoint
-	Deliveries []Delivery
+	Deliveries []*Delivery
 	Runs       []Run // of sessions and deliveries
 	Logged     bool  // there is a receivers' log
 	Requests   []devstack.LoggedRequest
@@ -145,32 +146,24 @@ type attemptKey struct {
 func newWorld(f *Facts) *world {
 	w := &world{
 		Facts:          f,
-		sessions:       map[string]*Session{},
+		sessions:       by(f.Sessions, func(s *Session) string { return s.ID }),
 		transactions:   by(f.Transactions, func(t Transaction) string { return t.ID }),
 		transactionsOf: grouped(f.Transactions, func(t Transaction) string { return t.SessionID }),
 		callsOf:        grouped(f.Calls, func(c Call) string { return c.ID }),
 		transferOf:     map[string]Transfer{},
 		events:         by(f.Events, func(e Event) string { return e.ID }),
 		endpoints:      by(f.Endpoints, func(e Endpoint) string { return e.ID }),
-		deliveries:     map[string]*Delivery{},
-		ofEvent:        map[string][]*Delivery{},
+		deliveries:     by(f.Deliveries, func(d *Delivery) string { return d.ID }),
+		ofEvent:        grouped(f.Deliveries, func(d *Delivery) string { return d.EventID }),
 		runs:           grouped(f.Runs, func(r Run) string { return r.WorkflowID }),
 		listeners:      map[string]time.Time{},
 		byAttempt:      map[attemptKey][]arrival{},
 	}
 	delete(w.callsOf, "")
-	for i := range f.Sessions {
-		w.sessions[f.Sessions[i].ID] = &f.Sessions[i]
-	}
 	for _, t := range f.Transfers {
 		for _, hash := range t.Versions {
 			w.transferOf[hash] = t
 		}
-	}
-	for i := range f.Deliveries {
-		d := &f.Deliveries[i]
-		w.deliveries[d.ID] = d
-		w.ofEvent[d.EventID] = append(w.ofEvent[d.EventID], d)
 	}
 	for id, runs := range w.runs {
 		slices.SortStableFunc(runs, Run.compare)
@@ -198,6 +191,16 @@ func grouped[T any](items []T, key func(T) string) map[string][]T {
 	return found
 }
 
+// count returns how many of the items are so.
+func count[T any](items []T, is func(T) bool) (n int) {
+	for _, item := range items {
+		if is(item) {
+			n++
+		}
+	}
+	return n
+}
+
 func (w *world) indexRequests() {
 	for _, r := range w.Requests {
 		if r.Started {
@@ -210,8 +213,7 @@ func (w *world) indexRequests() {
 			continue // it may have come after PostgreSQL's snapshot
 		}
 		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
-		if a.delivery != nil &&
-			!r.Canary { // a request to a canary belongs to no delivery; its arrival is the violation
+		if a.delivery != nil && !r.Canary { // the arrival at a canary is itself the violation
 			a.attempt = a.delivery.attemptOf(r)
 		}
 		if a.attempt != nil {
@@ -240,21 +242,12 @@ func (d *Delivery) attemptOf(r devstack.LoggedRequest) *webhook.Attempt {
 			about = a // by its clock
 		}
 	}
-	if before == nil {
-		return about
-	}
-	return before
+	return cmp.Or(before, about)
 }
 
 // ofRun returns the attempts of one run, by number.
 func (d *Delivery) ofRun(run int) []webhook.Attempt {
-	var of []webhook.Attempt
-	for _, a := range d.Attempts {
-		if a.Run == run {
-			of = append(of, a)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(d.Attempts), func(a webhook.Attempt) bool { return a.Run != run })
 }
 
 // ended returns the time when an attempt ended; for an unfinished one, the time when it began.

@@ -9,12 +9,8 @@ import (
 )
 
 func (w *world) fanOut(r *Result) {
-	byMerchant := map[string][]Endpoint{}
-	for _, e := range w.Endpoints {
-		if !e.OfSession {
-			byMerchant[owner(e.MerchantID, string(e.Mode))] = append(byMerchant[owner(e.MerchantID, string(e.Mode))], e)
-		}
-	}
+	registrations := slices.DeleteFunc(slices.Clone(w.Endpoints), func(e Endpoint) bool { return e.OfSession })
+	byMerchant := grouped(registrations, func(e Endpoint) string { return e.MerchantID + " " + string(e.Mode) })
 	for _, e := range w.Events {
 		if e.CreatedAt.Before(w.At.Add(-w.DeliveryRetention)) {
 			continue // some of its deliveries may be gone
@@ -30,17 +26,14 @@ func (w *world) fanOut(r *Result) {
 		case e.WebhookURL != "":
 			signedByAnother := len(deliveries) == 1 && deliveries[0].EndpointID != e.SigningEndpoint &&
 				w.endpoints[e.SigningEndpoint].DeletedAt == nil
-			if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL ||
-				signedByAnother {
-				r.violated(e.ID, "must have one delivery, to its session's webhook_url, and has %s", idsOf(deliveries))
+			if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL || signedByAnother {
+				r.violated(e.ID, "must have one delivery, to its session's webhook_url, and has %d", len(deliveries))
 			}
 		default:
-			checkRegistrations(e, byMerchant[owner(e.MerchantID, string(e.Mode))], deliveries, r)
+			checkRegistrations(e, byMerchant[e.MerchantID+" "+string(e.Mode)], deliveries, r)
 		}
 	}
 }
-
-func owner(merchantID, mode string) string { return merchantID + " " + mode }
 
 // checkOwners checks that an event, its deliveries and their registrations have one owner, and that
 // no registration gets the event twice.
@@ -113,15 +106,4 @@ func (e Endpoint) thereAt(t time.Time) (there, sure bool) {
 		return false, false
 	}
 	return true, true
-}
-
-func idsOf(deliveries []*Delivery) string {
-	if len(deliveries) == 0 {
-		return "none"
-	}
-	ids := make([]string, 0, len(deliveries))
-	for _, d := range deliveries {
-		ids = append(ids, d.ID)
-	}
-	return strings.Join(ids, ", ")
 }

@@ -47,51 +47,40 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
 	f := &Facts{
 		Schedule: s.Schedule, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil,
-		Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks,
+		Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks, Logged: len(s.ReceiverLogs) > 0,
 	}
-	if err := readPostgres(ctx, conn, f); err != nil {
-		return nil, fmt.Errorf("read PostgreSQL: %w", err)
-	}
-
-	s.Progress(
-		fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)),
-	)
-	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts} {
-		if err := read(ctx, s, f); err != nil {
-			return nil, fmt.Errorf("read Temporal: %w", err)
+	for _, step := range []struct {
+		what string
+		read func(context.Context, Sources, *Facts) error
+	}{
+		{"read PostgreSQL", func(ctx context.Context, _ Sources, f *Facts) error { return readPostgres(ctx, conn, f) }},
+		{"read Temporal", readTemporal},
+		{"read Temporal's counts", readCounts},
+		{"read the card network and the chain", readLive},
+		{"look for canaries", readLeaks},
+		{"read PostgreSQL again", func(ctx context.Context, _ Sources, f *Facts) error { return readMoved(ctx, conn, f) }},
+		{"read the receivers' log", readLogs},
+	} {
+		s.Progress(step.what)
+		if err := step.read(ctx, s, f); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
-	if err := readLive(ctx, s, f); err != nil {
-		return nil, fmt.Errorf("read the card network and the chain: %w", err)
-	}
-	if err := readLeaks(ctx, s, f); err != nil {
-		return nil, fmt.Errorf("look for canaries: %w", err)
-	}
-	if err := readMoved(ctx, conn, f); err != nil {
-		return nil, fmt.Errorf("read PostgreSQL again: %w", err)
-	}
-
-	f.Requests, err = readLogs(s.ReceiverLogs)
-	f.Logged = len(s.ReceiverLogs) > 0
-	if err != nil {
-		return nil, fmt.Errorf("read the receivers' log: %w", err)
-	}
-
-	s.Progress(fmt.Sprintf("receivers' log: %d lines", len(f.Requests)))
+	s.Progress(fmt.Sprintf("%d sessions, %d events, %d deliveries, %d requests",
+		len(f.Sessions), len(f.Events), len(f.Deliveries), len(f.Requests)))
 	f.forget()
 	return f, nil
 }
 
 // readLogs reads the logs of receivers, in the order of time.
-func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
-	var all []devstack.LoggedRequest
-	for _, path := range paths {
+func readLogs(_ context.Context, s Sources, f *Facts) error {
+	for _, path := range s.ReceiverLogs {
 		lines, err := devstack.ReadReceiverLog(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, lines...)
+		f.Requests = append(f.Requests, lines...)
 	}
-	slices.SortStableFunc(all, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
-	return all, nil
+	slices.SortStableFunc(f.Requests, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
+	return nil
 }

@@ -75,8 +75,8 @@ func TestReadLogs_InTheOrderOfTime(t *testing.T) {
 	a, b := filepath.Join(t.TempDir(), "a.jsonl"), filepath.Join(t.TempDir(), "b.jsonl")
 	require.NoError(t, os.WriteFile(a, []byte(`{"at":"2026-11-20T12:00:01Z","delivery":"whd_2"}`+"\n"), 0o600))
 	require.NoError(t, os.WriteFile(b, []byte(`{"at":"2026-11-20T12:00:00Z","delivery":"whd_1"}`+"\n"), 0o600))
-	requests, err := readLogs([]string{a, b})
-	require.NoError(t, err)
-	require.Len(t, requests, 2)
-	require.Equal(t, "whd_1", requests[0].Delivery)
+	f := &Facts{}
+	require.NoError(t, readLogs(t.Context(), Sources{ReceiverLogs: []string{a, b}}, f))
+	require.Len(t, f.Requests, 2)
+	require.Equal(t, "whd_1", f.Requests[0].Delivery)
 }

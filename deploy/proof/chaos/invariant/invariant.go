@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // Invariant is one condition that must hold.
@@ -115,7 +118,16 @@ type Result struct {
 	Violations []Violation `json:"violations"`
 }
 
+// violated adds a violation. It shows times and durations to the millisecond.
 func (r *Result) violated(id, format string, args ...any) {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case time.Time:
+			args[i] = checkout.FormatTime(arg)
+		case time.Duration:
+			args[i] = arg.Round(time.Millisecond)
+		}
+	}
 	r.Violations = append(r.Violations, Violation{ID: id, Text: fmt.Sprintf(format, args...)})
 }
 

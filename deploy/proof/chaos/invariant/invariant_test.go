@@ -75,7 +75,7 @@ func (f *Facts) eventOf(id string) *Event {
 }
 
 func (f *Facts) delivery(id, event string, status webhook.DeliveryStatus) {
-	d := Delivery{
+	d := &Delivery{
 		ID: id, EventID: event, MerchantID: "mer_1", Mode: checkout.ModeTest, EndpointID: "wh_1", URL: address, Status: status, Run: 1, CreatedAt: noon,
 	}
 	if status != webhook.DeliveryPending {
@@ -85,7 +85,7 @@ func (f *Facts) delivery(id, event string, status webhook.DeliveryStatus) {
 }
 
 func (f *Facts) of(id string) *Delivery {
-	return &f.Deliveries[slices.IndexFunc(f.Deliveries, func(d Delivery) bool { return d.ID == id })]
+	return f.Deliveries[slices.IndexFunc(f.Deliveries, func(d *Delivery) bool { return d.ID == id })]
 }
 
 // attempt adds an attempt of 100 ms with the answer status, and its request.

@@ -73,7 +73,6 @@ func readLeaks(ctx context.Context, s Sources, f *Facts) error {
 	if len(s.Canaries) == 0 {
 		return nil
 	}
-	s.Progress(fmt.Sprintf("looking for %d canaries", len(s.Canaries)))
 	leaks, searched, err := FindLeaks(ctx, s.DatabaseURL, s.Logs, s.Canaries)
 	f.Leaks, f.Searched = append(f.Leaks, leaks...), searched
 	return err

@@ -125,8 +125,6 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 			}
 		}
 	}
-	s.Progress(fmt.Sprintf("the card network: %d charges; the chains: %d transactions of the treasury",
-		len(f.Live.Charges), len(f.Live.Sent)))
 	return nil
 }
 

@@ -29,7 +29,7 @@ const (
 // version of its transfer. The first transaction of the treasury was a thief's.
 func (f *Facts) addLive() {
 	made := noon.Add(-10 * time.Minute)
-	f.Sessions = append(f.Sessions, Session{
+	f.Sessions = append(f.Sessions, &Session{
 		ID: "cs_live", MerchantID: "mer_2", Mode: checkout.ModeLive, Status: checkout.StatusCompleted, Key: "", Amount: 1050,
 		Currency: money.EUR, CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(made.Add(time.Minute)),
 	})
@@ -260,7 +260,7 @@ func (f *Facts) payTogether() {
 		p.ID, p.Currency, p.Amount, p.Destination = id, money.BTC, fmt.Sprintf("0.0002000%d", n), bitcoinShop
 		session.ID, transaction.ID = "cs_"+id, "txn_"+id
 		p.SessionID, p.TransactionID, transaction.SessionID = session.ID, transaction.ID, session.ID
-		f.Sessions, f.Payouts = append(f.Sessions, session), append(f.Payouts, p)
+		f.Sessions, f.Payouts = append(f.Sessions, &session), append(f.Payouts, p)
 		f.Transactions = append(f.Transactions, transaction)
 		run := *f.lastRun("cs_live")
 		run.WorkflowID, run.RunID = session.ID, "r-"+id

@@ -23,10 +23,8 @@ func (w *world) payouts(r *Result) {
 		of[p.SessionID]++
 		sent, failed := told[string(webhook.PayoutSent)+" "+p.ID], told[string(webhook.PayoutFailed)+" "+p.ID]
 		if !p.fits(sent, failed) {
-			r.violated(
-				p.ID, "is %s in generation %d with %d transfers, %d payout.sent and %d payout.failed", p.Status,
-				p.Generation, p.Transfers, sent, failed,
-			)
+			r.violated(p.ID, "is %s in generation %d with %d transfers, %d payout.sent and %d payout.failed",
+				p.Status, p.Generation, p.Transfers, sent, failed)
 		}
 	}
 	for _, s := range w.Sessions {
@@ -56,7 +54,7 @@ func (p Payout) fits(sent, failed int) bool {
 
 func (w *world) livePayouts(r *Result) {
 	paid := w.paid()
-	expected := map[string]map[money.PayoutCurrency]*big.Int{}
+	expected := sums{}
 	for _, p := range w.Payouts {
 		if !p.Mode.Live() {
 			continue
@@ -65,7 +63,7 @@ func (w *world) livePayouts(r *Result) {
 		want := 0
 		if p.Status == checkout.PayoutSent {
 			want = 1
-			w.expect(r, expected, p)
+			expected.addPayout(r, p.ID, p.Destination, p.Amount, p.Currency)
 		}
 		if paid[p.ID] != want {
 			r.violated(p.ID, "is %s and was paid %d times on the chain", p.Status, paid[p.ID])
@@ -75,15 +73,14 @@ func (w *world) livePayouts(r *Result) {
 		for _, p := range w.lost(tx.TxHash) {
 			if !tx.Reverted && paid[p.ID] == 0 {
 				paid[p.ID]++
-				w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
+				expected.addPayout(r, p.ID, p.Destination, p.Amount, p.Currency)
 			}
 		}
 	}
 	for address, has := range w.Live.Balances {
 		for c, units := range has {
 			r.Checked++
-			want := cmp.Or(expected[address][c], new(big.Int))
-			if units.Cmp(want) != 0 {
+			if want := expected.of(address + " " + string(c)); units.Cmp(want) != 0 {
 				r.violated(address, "has %s of the smallest unit of %s, and its payouts are %s", units, c, want)
 			}
 		}
@@ -112,20 +109,21 @@ func (w *world) paid() map[string]int {
 	return paid
 }
 
-// expect adds a payout to what its destination must have.
-func (w *world) expect(r *Result, sums map[string]map[money.PayoutCurrency]*big.Int, p Payout) {
-	amount, err := money.ParseCrypto(p.Amount, p.Currency)
+// sums are sums of smallest units by what they are of, such as "address USDC".
+type sums map[string]*big.Int
+
+func (s sums) of(name string) *big.Int { return cmp.Or(s[name], new(big.Int)) }
+
+func (s sums) add(name string, units *big.Int) { s[name] = new(big.Int).Add(s.of(name), units) }
+
+// addPayout adds a payout to what its destination must have.
+func (s sums) addPayout(r *Result, id, destination, decimal string, currency money.PayoutCurrency) {
+	amount, err := money.ParseCrypto(decimal, currency)
 	if err != nil {
-		r.violated(p.ID, "is sent with the amount %q", p.Amount)
+		r.violated(id, "is sent with the amount %q", decimal)
 		return
 	}
-	if sums[p.Destination] == nil {
-		sums[p.Destination] = map[money.PayoutCurrency]*big.Int{}
-	}
-	if sums[p.Destination][p.Currency] == nil {
-		sums[p.Destination][p.Currency] = new(big.Int)
-	}
-	sums[p.Destination][p.Currency].Add(sums[p.Destination][p.Currency], amount.Units())
+	s.add(destination+" "+string(currency), amount.Units())
 }
 
 func (w *world) given(r *Result) {

@@ -41,25 +41,19 @@ func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		read(ctx, tx, &f.Endpoints, `
 			SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
 			FROM webhook_endpoint ORDER BY id`),
-		read(ctx, tx, &f.Deliveries, `
+		collect(ctx, tx, &f.Deliveries, `
 			SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
 				finished_at, xmin::text
-			FROM webhook_delivery ORDER BY id`),
+			FROM webhook_delivery ORDER BY id`, pgx.RowToAddrOfStructByPos[Delivery]),
 	)
 }
 
 func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
-	of := make(map[string]*Delivery, len(f.Deliveries))
-	for i := range f.Deliveries {
-		of[f.Deliveries[i].ID] = &f.Deliveries[i]
-	}
-
-	// ForEachRow returns the error.
+	of := by(f.Deliveries, func(d *Delivery) string { return d.ID })
 	rows, _ := tx.Query(ctx, `
 		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0),
-			coalesce(status_code, 0),
-			coalesce(error_kind, '') FROM webhook_attempt ORDER BY delivery_id, run, number`)
-
+			coalesce(status_code, 0), coalesce(error_kind, '')
+		FROM webhook_attempt ORDER BY delivery_id, run, number`) // ForEachRow returns the error
 	var (
 		id   string
 		took int64
@@ -89,19 +83,15 @@ func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	for i := range f.Sessions {
-		s := &f.Sessions[i]
-		known[s.ID], s.Moved = true, now[s.ID] != s.Version
+	for _, s := range f.Sessions {
+		s.Moved = now[s.ID] != s.Version
+		delete(now, s.ID)
 	}
-	for i := range f.Deliveries {
-		d := &f.Deliveries[i]
-		known[d.ID], d.Moved = true, now[d.ID] != d.Version
+	for _, d := range f.Deliveries {
+		d.Moved = now[d.ID] != d.Version
+		delete(now, d.ID)
 	}
-	f.Runs = slices.DeleteFunc(f.Runs, func(r Run) bool {
-		_, there := now[r.WorkflowID]
-		return there && !known[r.WorkflowID]
-	})
+	f.Runs = slices.DeleteFunc(f.Runs, func(r Run) bool { return now[r.WorkflowID] != "" })
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -22,25 +21,19 @@ func (w *world) requests(r *Result) {
 		d := a.delivery
 		switch {
 		case a.Delivery == "":
-			r.violated(a.Listener, "%s at %s names no delivery", a.Method, checkout.FormatTime(a.At))
+			r.violated(a.Listener, "%s at %s names no delivery", a.Method, a.At)
 			continue
 		case d == nil && a.At.Before(w.At.Add(-w.DeliveryRetention)):
 			continue // the row may be gone
 		case d == nil:
-			r.violated(a.Delivery, "request at %s is of a delivery that is not there", checkout.FormatTime(a.At))
+			r.violated(a.Delivery, "request at %s is of a delivery that is not there", a.At)
 			continue
 		}
 		if !a.SignatureOK {
-			r.violated(
-				d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt,
-				checkout.FormatTime(a.At), a.Listener,
-			)
+			r.violated(d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt, a.At, a.Listener)
 		}
 		if !fresh(a) {
-			r.violated(
-				d.ID, "attempt %s came at %s, signed at %s", a.Attempt, checkout.FormatTime(a.At),
-				checkout.FormatTime(time.Unix(a.T, 0)),
-			)
+			r.violated(d.ID, "attempt %s came at %s, signed at %s", a.Attempt, a.At, time.Unix(a.T, 0))
 		}
 		if listenerOf(d.URL) != a.Listener && w.addressKnown(d, a.At) {
 			r.violated(d.ID, "attempt %s came to %s, and %s is the delivery's address", a.Attempt, a.Listener, d.URL)
@@ -52,13 +45,11 @@ func (w *world) requests(r *Result) {
 // checkBody checks that the body has the event's bytes, and that body and headers name the event.
 func checkBody(a arrival, e Event, r *Result) {
 	if a.BodySHA256 != e.BodySHA256 {
-		r.violated(a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt, checkout.FormatTime(a.At), e.ID)
+		r.violated(a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt, a.At, e.ID)
 	}
 	if a.EventID != e.ID || a.HeaderEvent != e.ID || a.Type != string(e.Type) {
-		r.violated(
-			a.Delivery, "attempt %s says %s %s (header: %s) and is of %s %s", a.Attempt, a.Type,
-			a.EventID, a.HeaderEvent, e.Type, e.ID,
-		)
+		r.violated(a.Delivery, "attempt %s says %s %s (header: %s) and is of %s %s",
+			a.Attempt, a.Type, a.EventID, a.HeaderEvent, e.Type, e.ID)
 	}
 }
 
@@ -88,11 +79,11 @@ func (w *world) egress(r *Result) {
 		id := cmp.Or(a.Delivery, a.Listener)
 		switch {
 		case a.Canary && a.Method == "":
-			r.violated(a.Listener, "was connected to at %s", checkout.FormatTime(a.At))
+			r.violated(a.Listener, "was connected to at %s", a.At)
 		case a.Canary:
-			r.violated(id, "%s came to %s at %s", a.Method, a.Listener, checkout.FormatTime(a.At))
+			r.violated(id, "%s came to %s at %s", a.Method, a.Listener, a.At)
 		case a.Method != http.MethodPost:
-			r.violated(id, "%s came to %s at %s: a redirect was followed", a.Method, a.Listener, checkout.FormatTime(a.At))
+			r.violated(id, "%s came to %s at %s: a redirect was followed", a.Method, a.Listener, a.At)
 		case a.delivery != nil && a.delivery.Mode.Live() && !a.TLS:
 			r.violated(id, "is live and came over plain HTTP to %s", a.Listener)
 		}

@@ -60,13 +60,10 @@ func (h Held) Leaks() string {
 func (w *world) rest(r *Result) {
 	r.Checked++
 	if w.Rest.Restless != "" {
-		r.violated("everything", "is not at rest after %s: %s", w.Rest.After.Round(time.Second), w.Rest.Restless)
+		r.violated("everything", "is not at rest after %s: %s", w.Rest.After, w.Rest.Restless)
 	}
 	if bound := w.Rest.Within + w.Rest.LongestRetry; w.Rest.After > bound {
-		r.violated(
-			"everything", "came to rest after %s, and %s was the time for it",
-			w.Rest.After.Round(time.Second), bound.Round(time.Second),
-		)
+		r.violated("everything", "came to rest after %s, and %s was the time for it", w.Rest.After, bound)
 	}
 	if w.Rest.IdleInTx > 0 {
 		r.violated("PostgreSQL", "%d connections are idle in a transaction", w.Rest.IdleInTx)

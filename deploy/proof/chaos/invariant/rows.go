@@ -118,10 +118,10 @@ func (w *world) operated(id string, ops ...string) bool {
 // readSessions reads the sessions and their transactions, charges, payouts and stored requests.
 func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	return cmp.Or(
-		read(ctx, tx, &f.Sessions, `
+		collect(ctx, tx, &f.Sessions, `
 			SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), amount, currency,
 				created_at, expires_at, ended_at, xmin::text
-			FROM checkout_session ORDER BY id`),
+			FROM checkout_session ORDER BY id`, pgx.RowToAddrOfStructByPos[Session]),
 		read(ctx, tx, &f.Transactions, `
 			SELECT id, session_id, merchant_id, mode, status, session_status, coalesce(acquirer_ref, ''), created_at,
 				completed_at FROM transaction ORDER BY id`),

@@ -21,7 +21,7 @@ func (f *Facts) addSessions() {
 		f.Events[i].SubjectID = "txn_" + f.Events[i].ID
 	}
 	made := noon.Add(-10 * time.Minute)
-	f.Sessions = []Session{
+	f.Sessions = []*Session{
 		{ID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.StatusCompleted, Key: "key-1", CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(noon)},
 		{ID: "cs_2", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.StatusExpired, Key: "key-2", CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(noon)},
 	}
@@ -61,7 +61,7 @@ func (f *Facts) counted(workflowType string) Tally {
 }
 
 func (f *Facts) session(id string) *Session {
-	return &f.Sessions[slices.IndexFunc(f.Sessions, func(s Session) bool { return s.ID == id })]
+	return f.Sessions[slices.IndexFunc(f.Sessions, func(s *Session) bool { return s.ID == id })]
 }
 
 // expiry returns the call that expired cs_2.

@@ -21,7 +21,7 @@ func (w *world) overdue(r *Result) {
 		}
 		r.Checked++
 		if s.Status == checkout.StatusPending && !s.InFlight && s.ExpiresAt.Before(w.At.Add(-overdueTime)) {
-			r.violated(s.ID, "is pending %s after its time", w.At.Sub(s.ExpiresAt).Round(time.Second))
+			r.violated(s.ID, "is pending %s after its time", w.At.Sub(s.ExpiresAt))
 		}
 	}
 }
@@ -72,10 +72,7 @@ func (w *world) expiries(r *Result) {
 			case s.Status == checkout.StatusExpired:
 				r.violated(s.ID, "is expired, and %s succeeded", t.ID)
 			case !t.CreatedAt.Before(s.ExpiresAt):
-				r.violated(
-					s.ID, "was paid by %s, which began %s after its time", t.ID,
-					t.CreatedAt.Sub(s.ExpiresAt).Round(time.Millisecond),
-				)
+				r.violated(s.ID, "was paid by %s, which began %s after its time", t.ID, t.CreatedAt.Sub(s.ExpiresAt))
 			}
 		}
 		if s.Status != checkout.StatusExpired || s.EndedAt == nil {
@@ -83,10 +80,7 @@ func (w *world) expiries(r *Result) {
 		}
 		early := s.EndedAt.Before(s.ExpiresAt.Add(-clockSkew))
 		if early && w.Called && !w.operated(s.ID, OpExpire, OpAdvance, OpSignal, OpCancel) {
-			r.violated(
-				s.ID, "expired %s before its time, and nobody wished it",
-				s.ExpiresAt.Sub(*s.EndedAt).Round(time.Millisecond),
-			)
+			r.violated(s.ID, "expired %s before its time, and nobody wished it", s.ExpiresAt.Sub(*s.EndedAt))
 		}
 	}
 }
@@ -112,7 +106,7 @@ func (w *world) sessionRuns(r *Result) {
 		r.Checked++
 		switch {
 		case last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
-			r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt).Round(time.Second))
+			r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt))
 		case last.Result != "":
 			r.violated(id, "is %s, and there is no such row", last.Result)
 		}
@@ -126,7 +120,7 @@ func (w *world) sessionRuns(r *Result) {
 
 // agrees reports whether a run's state agrees with its row. An operator may have terminated the run
 // after the row had ended. While the row is pending, Reconcile starts a new run.
-func (w *world) agrees(s Session, last Run) bool {
+func (w *world) agrees(s *Session, last Run) bool {
 	switch last.Status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		// The workflow task that expired the session was lost after it wrote the row. The run

@@ -225,7 +225,7 @@ func readCounts(ctx context.Context, s Sources, f *Facts) (err error) {
 	f.Counted = map[string]Tally{}
 	for _, name := range []string{contract.TypeCheckoutSession, contract.TypeWebhookDelivery} {
 		for end := time.Now().Add(temporalLag); ; time.Sleep(temporalLagTry) {
-			if f.Counted[name], err = count(ctx, s, name); err != nil {
+			if f.Counted[name], err = askCount(ctx, s, name); err != nil {
 				return err
 			}
 			if maps.Equal(f.Counted[name], f.tally(name)) || time.Now().After(end) {
@@ -236,7 +236,7 @@ func readCounts(ctx context.Context, s Sources, f *Facts) (err error) {
 	return nil
 }
 
-func count(ctx context.Context, s Sources, workflowType string) (Tally, error) {
+func askCount(ctx context.Context, s Sources, workflowType string) (Tally, error) {
 	got, err := s.Temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 		Namespace: s.Namespace, Query: fmt.Sprintf("WorkflowType = '%s' GROUP BY ExecutionStatus", workflowType),
 	})

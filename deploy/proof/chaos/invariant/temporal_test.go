@@ -141,7 +141,7 @@ func TestReadRuns_ListsWaitsAndReadsTheHistories(t *testing.T) {
 		"cs_listed": checkout.StatusCompleted, "cs_behind": checkout.StatusCompleted, "cs_unlisted": checkout.StatusCompleted,
 		"cs_pending": checkout.StatusPending, "cs_none": checkout.StatusExpired,
 	} {
-		f.Sessions = append(f.Sessions, Session{ID: id, Status: status})
+		f.Sessions = append(f.Sessions, &Session{ID: id, Status: status})
 	}
 	require.NoError(t, readRuns(t.Context(), Sources{Temporal: temporal, Progress: func(string) {}}, f))
 

@@ -79,7 +79,7 @@ func (w *world) ledger(r *Result) {
 	for _, words := range w.Unbalanced {
 		r.violated("ledger", "is out of balance: %s", words)
 	}
-	expected, gross := map[string]*big.Int{}, map[string]*big.Int{}
+	expected, gross := sums{}, sums{}
 	for c, units := range w.Live.Treasury {
 		expected["wallet "+string(c)] = units
 	}
@@ -88,19 +88,16 @@ func (w *world) ledger(r *Result) {
 			continue
 		}
 		account := "acquirer:receivable " + strings.ToUpper(c.Currency)
-		if expected[account] == nil {
-			expected[account], gross[account] = new(big.Int), new(big.Int)
-		}
-		gross[account].Add(gross[account], big.NewInt(c.Amount))
-		expected[account].Add(expected[account], big.NewInt(c.Amount-c.Refunded))
+		gross.add(account, big.NewInt(c.Amount))
+		expected.add(account, big.NewInt(c.Amount-c.Refunded))
 	}
 
 	// A charge is settled at most once: never more than was charged.
 	for _, b := range w.Ledger {
 		currency, ok := strings.CutPrefix(b.Account+" "+b.Asset, "acquirer:receivable settled ")
 		settled, _ := new(big.Int).SetString(b.Amount, 10)
-		charged := gross["acquirer:receivable "+currency]
-		if ok && (settled == nil || charged == nil || settled.CmpAbs(charged) > 0 || settled.Sign() > 0) {
+		charged := gross.of("acquirer:receivable " + currency)
+		if ok && (settled == nil || settled.CmpAbs(charged) > 0 || settled.Sign() > 0) {
 			r.violated("acquirer:receivable "+currency, "has %s settled", b.Amount)
 		}
 	}
