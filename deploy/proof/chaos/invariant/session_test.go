@@ -74,146 +74,145 @@ var sessionCases = []brokenCase{
 		s := f.session("cs_2")
 		s.Status, s.EndedAt, s.ExpiresAt = checkout.StatusPending, nil, f.At.Add(-time.Minute)
 		f.lastRun("cs_2").Status, f.Calls = running, f.Calls[:2]
-	}, []string{"1 cs_2"}},
+	}, "1 cs_2"},
 	{"1: a payment that came in time may go on", func(f *Facts) {
 		s := f.session("cs_2")
 		s.Status, s.EndedAt, s.ExpiresAt, s.InFlight = checkout.StatusPending, nil, f.At.Add(-time.Minute), true
 		f.lastRun("cs_2").Status, f.Calls = running, f.Calls[:2]
-	}, nil},
+	}, ""},
 
 	// 2
-	{"2: a constraint is gone", func(f *Facts) { f.Constraints = f.Constraints[1:] }, []string{"2 " + guards[0]}},
-	{"2: an end without a time", func(f *Facts) { f.session("cs_2").EndedAt = nil }, []string{"2 cs_2"}},
-	{"2: two payments ended it", func(f *Facts) { f.Transactions[0].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
+	{"2: a constraint is gone", func(f *Facts) { f.Constraints = f.Constraints[1:] }, "2 " + guards[0]},
+	{"2: an end without a time", func(f *Facts) { f.session("cs_2").EndedAt = nil }, "2 cs_2"},
+	{"2: two payments ended it", func(f *Facts) { f.Transactions[0].SessionStatus = checkout.StatusFailed }, "2 cs_1"},
 	{"2: failed without a payment that says so", func(f *Facts) {
 		f.session("cs_2").Status, f.lastRun("cs_2").Result, f.Calls = checkout.StatusFailed, string(checkout.StatusFailed), f.Calls[:2]
-	}, []string{"2 cs_2"}},
-	{"2: a status that there is not", func(f *Facts) { f.session("cs_2").Status = "lost" }, []string{"14 cs_2", "16 cs_2", "2 cs_2"}},
-	{"2: a payment made it something else", func(f *Facts) { f.Transactions[1].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
+	}, "2 cs_2"},
+	{"2: a status that there is not", func(f *Facts) { f.session("cs_2").Status = "lost" }, "14 cs_2, 16 cs_2, 2 cs_2"},
+	{"2: a payment made it something else", func(f *Facts) { f.Transactions[1].SessionStatus = checkout.StatusFailed }, "2 cs_1"},
 
 	// 3
 	{"3: completed twice", func(f *Facts) {
 		e := *f.eventOf("evt_ok")
 		e.ID, e.CreatedAt = "evt_again", noon.Add(-2*time.Hour)
 		f.Events = append(f.Events, e)
-	}, []string{"3 cs_1"}},
-	{"3: completed, and nobody is told", func(f *Facts) { f.eventOf("evt_ok").Type = webhook.CheckoutFailed },
-		[]string{"11 whd_ok", "3 cs_1"}},
-	{"3: a failed payment of which nobody is told", func(f *Facts) { f.eventOf("evt_bad").SubjectID = "txn_x" }, []string{"3 txn_evt_bad"}},
+	}, "3 cs_1"},
+	{"3: completed, and nobody is told", func(f *Facts) { f.eventOf("evt_ok").Type = webhook.CheckoutFailed }, "11 whd_ok, 3 cs_1"},
+	{"3: a failed payment of which nobody is told", func(f *Facts) { f.eventOf("evt_bad").SubjectID = "txn_x" }, "3 txn_evt_bad"},
 	{"3: an expired session that says completed", func(f *Facts) {
 		f.Events = append(f.Events, Event{ID: "evt_x", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.CheckoutCompleted, SubjectID: "txn_x", SessionID: "cs_2", CreatedAt: noon.Add(-2 * time.Hour)})
-	}, []string{"3 cs_2"}},
+	}, "3 cs_2"},
 	{"3: an event of a session that is not there", func(f *Facts) {
 		f.Events = append(f.Events, Event{ID: "evt_x", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.CheckoutCompleted, SubjectID: "txn_x", SessionID: "cs_9", CreatedAt: noon.Add(-2 * time.Hour)})
-	}, []string{"18 evt_x", "3 evt_x"}},
+	}, "18 evt_x, 3 evt_x"},
 
 	// 4
-	{"4: paid after its time", func(f *Facts) { f.Transactions[1].CreatedAt = f.session("cs_1").ExpiresAt }, []string{"4 cs_1"}},
-	{"4: expired early, and nobody wished it", func(f *Facts) { f.Calls = f.Calls[:len(f.Calls)-1] }, []string{"4 cs_2"}},
-	{"4: an operator wished it", func(f *Facts) { f.expiry().Op, f.expiry().Status, f.expiry().Told = OpCancel, http.StatusAccepted, "" }, nil},
+	{"4: paid after its time", func(f *Facts) { f.Transactions[1].CreatedAt = f.session("cs_1").ExpiresAt }, "4 cs_1"},
+	{"4: expired early, and nobody wished it", func(f *Facts) { f.Calls = f.Calls[:len(f.Calls)-1] }, "4 cs_2"},
+	{"4: an operator wished it", func(f *Facts) { f.expiry().Op, f.expiry().Status, f.expiry().Told = OpCancel, http.StatusAccepted, "" }, ""},
 	{"4: expired, and a payment succeeded", func(f *Facts) {
 		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_2", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionSucceeded, SessionStatus: checkout.StatusPending, CreatedAt: noon})
-	}, []string{"4 cs_2"}},
+	}, "4 cs_2"},
 
 	// 5
 	{"5: an expired session was charged", func(f *Facts) {
 		f.Charges = append(f.Charges, Charge{"txn_2", "cs_2", checkout.OutcomeSucceeded})
 		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_2", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: "created"})
-	}, []string{"5 cs_2"}},
-	{"5: a charge of no transaction", func(f *Facts) { f.Charges = append(f.Charges, Charge{"txn_x", "cs_9", checkout.OutcomeSucceeded}) }, []string{"5 txn_x"}},
-	{"5: charged twice", func(f *Facts) { f.Charges[0].Outcome = checkout.OutcomeSucceeded }, []string{"5 cs_1"}},
-	{"5: completed and not charged", func(f *Facts) { f.Charges = slices.Delete(f.Charges, 1, 2) }, []string{"5 cs_1"}},
+	}, "5 cs_2"},
+	{"5: a charge of no transaction", func(f *Facts) { f.Charges = append(f.Charges, Charge{"txn_x", "cs_9", checkout.OutcomeSucceeded}) }, "5 txn_x"},
+	{"5: charged twice", func(f *Facts) { f.Charges[0].Outcome = checkout.OutcomeSucceeded }, "5 cs_1"},
+	{"5: completed and not charged", func(f *Facts) { f.Charges = slices.Delete(f.Charges, 1, 2) }, "5 cs_1"},
 	{"5: charged for a session that is not there", func(f *Facts) {
 		f.Charges = append(f.Charges, Charge{"txn_2", "cs_9", checkout.OutcomeSucceeded})
 		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_9", MerchantID: "mer_1", Mode: checkout.ModeTest})
-	}, []string{"18 txn_2", "5 txn_2"}},
+	}, "18 txn_2, 5 txn_2"},
 
 	// 14
-	{"14: acknowledged and not there", func(f *Facts) { f.Calls[1].ID, f.Calls[1].Key = "cs_9", "" }, []string{"14 cs_9"}},
-	{"14: told expired, and it is completed", func(f *Facts) { f.Calls[3].Told = checkout.StatusExpired }, []string{"14 cs_1"}},
-	{"14: refused with another end", func(f *Facts) { f.Calls[4].Told = checkout.StatusFailed }, []string{"14 cs_1"}},
-	{"14: expire was answered 200", func(f *Facts) { f.Calls[4].Status, f.Calls[4].Told = http.StatusOK, "" }, []string{"14 cs_1"}},
-	{"14: told that it is not there", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = http.StatusNotFound, "" }, []string{"14 cs_1"}},
-	{"14: no answer says nothing", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = 0, "" }, nil},
-	{"14: answered to another merchant", func(f *Facts) { f.Calls[3].MerchantID = "mer_2" }, []string{"14 cs_1"}},
+	{"14: acknowledged and not there", func(f *Facts) { f.Calls[1].ID, f.Calls[1].Key = "cs_9", "" }, "14 cs_9"},
+	{"14: told expired, and it is completed", func(f *Facts) { f.Calls[3].Told = checkout.StatusExpired }, "14 cs_1"},
+	{"14: refused with another end", func(f *Facts) { f.Calls[4].Told = checkout.StatusFailed }, "14 cs_1"},
+	{"14: expire was answered 200", func(f *Facts) { f.Calls[4].Status, f.Calls[4].Told = http.StatusOK, "" }, "14 cs_1"},
+	{"14: told that it is not there", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = http.StatusNotFound, "" }, "14 cs_1"},
+	{"14: no answer says nothing", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = 0, "" }, ""},
+	{"14: answered to another merchant", func(f *Facts) { f.Calls[3].MerchantID = "mer_2" }, "14 cs_1"},
 
 	// 15
-	{"15: a key made two sessions", func(f *Facts) { f.session("cs_2").Key = "key-1" }, []string{"15 mer_1 key-1", "15 mer_1 key-2"}},
-	{"15: a key was answered with two", func(f *Facts) { f.Calls[0].ID, f.Calls[0].Status = "cs_2", http.StatusCreated }, []string{"15 mer_1 key-1"}},
-	{"15: an answer that is not kept", func(f *Facts) { f.KeptRequests[0].Status = 0 }, []string{"15 mer_1 key-1"}},
-	{"15: another merchant's key is its own", func(f *Facts) { f.Calls[0].MerchantID = "mer_2" }, nil},
-	{"15: answered with another key's session", func(f *Facts) { f.Calls[1].ID = "cs_2" }, []string{"15 mer_1 key-1"}},
+	{"15: a key made two sessions", func(f *Facts) { f.session("cs_2").Key = "key-1" }, "15 mer_1 key-1, 15 mer_1 key-2"},
+	{"15: a key was answered with two", func(f *Facts) { f.Calls[0].ID, f.Calls[0].Status = "cs_2", http.StatusCreated }, "15 mer_1 key-1"},
+	{"15: an answer that is not kept", func(f *Facts) { f.KeptRequests[0].Status = 0 }, "15 mer_1 key-1"},
+	{"15: another merchant's key is its own", func(f *Facts) { f.Calls[0].MerchantID = "mer_2" }, ""},
+	{"15: answered with another key's session", func(f *Facts) { f.Calls[1].ID = "cs_2" }, "15 mer_1 key-1"},
 
 	// 16
-	{"16: the run says otherwise", func(f *Facts) { f.lastRun("cs_1").Result = string(checkout.StatusExpired) }, []string{"16 cs_1"}},
-	{"16: the run goes on", func(f *Facts) { f.lastRun("cs_1").Status = running }, []string{"16 cs_1"}},
+	{"16: the run says otherwise", func(f *Facts) { f.lastRun("cs_1").Result = string(checkout.StatusExpired) }, "16 cs_1"},
+	{"16: the run goes on", func(f *Facts) { f.lastRun("cs_1").Status = running }, "16 cs_1"},
 	{"16: the run goes on until the time of a session that was expired early", func(f *Facts) {
 		f.lastRun("cs_2").Status, f.session("cs_2").ExpiresAt = running, f.At.Add(time.Minute)
-	}, nil},
-	{"16: and not longer", func(f *Facts) { f.lastRun("cs_2").Status = running }, []string{"16 cs_2"}},
-	{"16: the run failed", func(f *Facts) { f.lastRun("cs_1").Status = failed }, []string{"16 cs_1"}},
-	{"16: no run", func(f *Facts) { f.removeRun("cs_1") }, []string{"16 cs_1"}},
-	{"16: terminated by nobody", func(f *Facts) { f.lastRun("cs_1").Status = terminated }, []string{"16 cs_1"}},
+	}, ""},
+	{"16: and not longer", func(f *Facts) { f.lastRun("cs_2").Status = running }, "16 cs_2"},
+	{"16: the run failed", func(f *Facts) { f.lastRun("cs_1").Status = failed }, "16 cs_1"},
+	{"16: no run", func(f *Facts) { f.removeRun("cs_1") }, "16 cs_1"},
+	{"16: terminated by nobody", func(f *Facts) { f.lastRun("cs_1").Status = terminated }, "16 cs_1"},
 	{"16: terminated by an operator after its end", func(f *Facts) {
 		f.lastRun("cs_1").Status = terminated
 		f.Calls = append(f.Calls[:len(f.Calls)-1], Call{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}, *f.expiry())
-	}, nil},
+	}, ""},
 	{"16: a creation that was rolled back ends quietly", func(f *Facts) {
 		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
-	}, nil},
+	}, ""},
 	{"16: and not late", func(f *Facts) {
 		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
-	}, []string{"16 cs_9"}},
+	}, "16 cs_9"},
 	{"16: a run that ended a session that is not there", func(f *Facts) {
 		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: string(checkout.StatusExpired)})
-	}, []string{"16 cs_9"}},
+	}, "16 cs_9"},
 	{"16: a workflow task failed", func(f *Facts) {
 		f.Histories[0].TaskFailures = []string{enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR.String()}
-	}, []string{"16 cs_1"}},
+	}, "16 cs_1"},
 
 	// 17
-	{"17: sent twice", func(f *Facts) { f.Payouts[0].Transfers = 2 }, []string{"17 po_1"}},
-	{"17: sent, and nobody is told", func(f *Facts) { f.eventOf("evt_sent").SubjectID = "po_x" }, []string{"17 po_1"}},
+	{"17: sent twice", func(f *Facts) { f.Payouts[0].Transfers = 2 }, "17 po_1"},
+	{"17: sent, and nobody is told", func(f *Facts) { f.eventOf("evt_sent").SubjectID = "po_x" }, "17 po_1"},
 	{"17: told both", func(f *Facts) {
 		e := *f.eventOf("evt_sent")
 		e.ID, e.Type = "evt_both", webhook.PayoutFailed
 		f.Events = append(f.Events, e)
-	}, []string{"17 po_1"}},
-	{"17: completed without a payout", func(f *Facts) { f.Payouts = f.Payouts[1:] }, []string{"17 cs_1"}},
-	{"17: failed, and sent all the same", func(f *Facts) { f.Payouts[0].Status = checkout.PayoutFailed }, []string{"17 po_1"}},
-	{"17: retried, and nobody was told of the failure", func(f *Facts) { f.Payouts[0].Generation = 2 }, []string{"17 po_1"}},
+	}, "17 po_1"},
+	{"17: completed without a payout", func(f *Facts) { f.Payouts = f.Payouts[1:] }, "17 cs_1"},
+	{"17: failed, and sent all the same", func(f *Facts) { f.Payouts[0].Status = checkout.PayoutFailed }, "17 po_1"},
+	{"17: retried, and nobody was told of the failure", func(f *Facts) { f.Payouts[0].Generation = 2 }, "17 po_1"},
 	{"17: retried, and told of both", func(f *Facts) {
 		e := *f.eventOf("evt_sent")
 		e.ID, e.Type = "evt_failed", webhook.PayoutFailed
 		f.Events = append(f.Events, e)
 		f.Payouts[0].Generation = 2
-	}, nil},
+	}, ""},
 
 	// 18
-	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, []string{"18 txn_evt_bad"}},
-	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, []string{"18 po_1", "24 po_1"}},
+	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, "18 txn_evt_bad"},
+	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, "18 po_1, 24 po_1"},
 
 	// 19
-	{"19: a card number in a log", func(f *Facts) { f.Leaks = []Leak{{"card number ending in 4242", "worker.log", 1}} }, []string{"19 card number ending in 4242"}},
+	{"19: a card number in a log", func(f *Facts) { f.Leaks = []Leak{{"card number ending in 4242", "worker.log", 1}} }, "19 card number ending in 4242"},
 
 	// 20
-	{"20: never at rest", func(f *Facts) { f.Rest.Restless = "1 pending sessions" }, []string{"20 everything"}},
-	{"20: at rest too late", func(f *Facts) { f.Rest.After = 31 * time.Second }, []string{"20 everything"}},
-	{"20: at rest when the last retry was", func(f *Facts) { f.Rest.After, f.Rest.LongestRetry = 31*time.Second, 5*time.Second }, nil},
-	{"20: a transaction that was left open", func(f *Facts) { f.Rest.IdleInTx = 1 }, []string{"20 PostgreSQL"}},
-	{"20: more connections and memory", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{110, 1000, 110}}} }, nil},
-	{"20: files leak", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{117, 1000, 110}}} }, []string{"20 API 1"}},
-	{"20: goroutines leak", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 1073, 110}}} }, []string{"20 worker 2"}},
-	{"20: memory leaks", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 1000, 121}}} }, []string{"20 worker 2"}},
-	{"20: a process ended by itself", func(f *Facts) { f.Rest.UnwishedExits = []string{"API 1"} }, []string{"20 API 1"}},
+	{"20: never at rest", func(f *Facts) { f.Rest.Restless = "1 pending sessions" }, "20 everything"},
+	{"20: at rest too late", func(f *Facts) { f.Rest.After = 31 * time.Second }, "20 everything"},
+	{"20: at rest when the last retry was", func(f *Facts) { f.Rest.After, f.Rest.LongestRetry = 31*time.Second, 5*time.Second }, ""},
+	{"20: a transaction that was left open", func(f *Facts) { f.Rest.IdleInTx = 1 }, "20 PostgreSQL"},
+	{"20: more connections and memory", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{110, 1000, 110}}} }, ""},
+	{"20: files leak", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{117, 1000, 110}}} }, "20 API 1"},
+	{"20: goroutines leak", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 1073, 110}}} }, "20 worker 2"},
+	{"20: memory leaks", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 1000, 121}}} }, "20 worker 2"},
+	{"20: a process ended by itself", func(f *Facts) { f.Rest.UnwishedExits = []string{"API 1"} }, "20 API 1"},
 
 	// 21
-	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(contract.TypeWebhookDelivery)[completed]-- }, []string{"21 WebhookDelivery"}},
+	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(contract.TypeWebhookDelivery)[completed]-- }, "21 WebhookDelivery"},
 	{"21: a run that Temporal counts otherwise", func(f *Facts) {
 		f.counted(contract.TypeCheckoutSession)[completed]--
 		f.Counted[contract.TypeCheckoutSession][running]++
-	}, []string{"21 CheckoutSession"}},
+	}, "21 CheckoutSession"},
 
 	// 22
-	{"22: a history does not replay", func(f *Facts) { f.Histories[0].ReplayError = "TMPRL1100" }, []string{"22 cs_1"}},
+	{"22: a history does not replay", func(f *Facts) { f.Histories[0].ReplayError = "TMPRL1100" }, "22 cs_1"},
 }
