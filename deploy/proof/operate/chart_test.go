@@ -1,7 +1,6 @@
 package operate_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -60,19 +59,31 @@ func (o object) container() object {
 	return o.at("spec", "template", "spec", "containers", 0).(map[string]any)
 }
 
+// environment returns the variables of an object's pods with their values; that of one from elsewhere is <nil>.
+func (o object) environment() map[string]string {
+	all := map[string]string{}
+	for _, variable := range o.container()["env"].([]any) {
+		of := variable.(map[string]any)
+		all[of["name"].(string)] = fmt.Sprint(of["value"])
+	}
+	return all
+}
+
 func (o object) kind() string { return o["kind"].(string) }
 func (o object) name() string { return o.at("metadata", "name").(string) }
 
+// template is the command that renders the chart with the values of a variant.
+func template(kubeVersion, variant string, args ...string) []string {
+	return append([]string{"template", "shop", e2e.Path("deploy/release/chart"), "--namespace", "shop", "--kube-version", kubeVersion,
+		"--values", filepath.Join("testdata/values", variant+".yaml")}, args...)
+}
+
 // rendered returns the objects of the chart, hooks too.
 func rendered(t *testing.T, variant string, args ...string) []object {
-	t.Helper()
-	args = append([]string{"template", "shop", e2e.Path("deploy/release/chart"), "--namespace", "shop", "--kube-version", kubeVersion,
-		"--values", filepath.Join("testdata/values", variant+".yaml")}, args...)
-	return manifests(t, run(t, ".", built(t, helmProgram), args...))
+	return manifests(t, run(t, ".", built(t, helmProgram), template(kubeVersion, variant, args...)...))
 }
 
 func manifests(t *testing.T, text string) (all []object) {
-	t.Helper()
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var o map[string]any
 		err := decoder.Decode(&o)
@@ -105,15 +116,14 @@ func TestChart_KeepsThePoliciesOfKubeScore(t *testing.T) {
 		"--ignore-test=deployment-has-host-podantiaffinity", // topologySpreadConstraints spread the pods
 	}
 	for _, variant := range variants {
-		text := run(t, ".", built(t, helmProgram), "template", "shop", e2e.Path("deploy/release/chart"), "--kube-version", kubeVersion,
-			"--values", filepath.Join("testdata/values", variant+".yaml"))
+		text := run(t, ".", built(t, helmProgram), template(kubeVersion, variant)...)
 		objects := filepath.Join(t.TempDir(), variant+".yaml")
 		require.NoError(t, os.WriteFile(objects, []byte(text), 0o600))
 		run(t, ".", built(t, kubeScoreProgram), append(args, objects)...)
 	}
 }
 
-// TestChart_RefusesWrongValues checks that the schema names the wrong value.
+// TestChart_RefusesWrongValues checks that the schema, or helm, names the wrong value.
 func TestChart_RefusesWrongValues(t *testing.T) {
 	t.Parallel()
 	for set, says := range map[string]string{
@@ -144,22 +154,7 @@ func TestChart_RefusesWrongValues(t *testing.T) {
 		require.Contains(t, said, "schema(s)", set)
 		require.Contains(t, said, says, set)
 	}
-}
-
-// refusal returns what helm says when it does not render the chart.
-func refusal(t *testing.T, kubeVersion string, args ...string) string {
-	t.Helper()
-	args = append([]string{"template", "shop", e2e.Path("deploy/release/chart"), "--kube-version", kubeVersion,
-		"--values", "testdata/values/minimal.yaml"}, args...)
-	said, err := exec.CommandContext(t.Context(), built(t, helmProgram), args...).CombinedOutput()
-	require.Error(t, err, args)
-	return string(said)
-}
-
-// TestChart_RefusesValuesThatContradictEachOther: the schema cannot see them.
-func TestChart_RefusesValuesThatContradictEachOther(t *testing.T) {
-	t.Parallel()
-	for set, says := range map[string]string{
+	for set, says := range map[string]string{ // the schema cannot see that values contradict each other
 		`worker.builds=[{"id": "0.1.0"}, {"id": "0.1.0"}]`: "worker.builds names a build twice",
 		`api.autoscaling.maxReplicas=1`:                    "api.autoscaling.maxReplicas is less than api.replicas",
 	} {
@@ -168,15 +163,20 @@ func TestChart_RefusesValuesThatContradictEachOther(t *testing.T) {
 	require.Contains(t, refusal(t, "1.30.0"), "chart requires kubeVersion")
 }
 
+// refusal returns what helm says when it does not render the chart.
+func refusal(t *testing.T, kubeVersion string, args ...string) string {
+	said, err := exec.CommandContext(t.Context(), built(t, helmProgram), template(kubeVersion, "minimal", args...)...).CombinedOutput()
+	require.Error(t, err, args)
+	return string(said)
+}
+
 // TestChart_GivesABuildItsSettings: a setting that is new in a version reaches no older build, which would refuse it.
 func TestChart_GivesABuildItsSettings(t *testing.T) {
 	t.Parallel()
 	given := map[string]string{}
 	for _, o := range pods(rendered(t, "everything")) {
-		for _, variable := range o.container()["env"].([]any) {
-			if of := variable.(map[string]any); of["name"] == "CHECKOUT_MAIL_FROM" {
-				given[o.name()] = fmt.Sprint(of["value"])
-			}
+		if from, ok := o.environment()["CHECKOUT_MAIL_FROM"]; ok {
+			given[o.name()] = from
 		}
 		require.Equal(t, "checkout", o.at("spec", "template", "spec", "nodeSelector", "pool"), o.name())
 	}
@@ -211,8 +211,7 @@ func TestChart_AgreesWithItself(t *testing.T) {
 			}
 			where := variant + " " + o.name()
 			used := 0
-			for _, variable := range container["env"].([]any) {
-				name, value := fmt.Sprint(variable.(map[string]any)["name"]), fmt.Sprint(variable.(map[string]any)["value"])
+			for name, value := range o.environment() {
 				if port, ok := strings.CutPrefix(value, ":"); ok {
 					require.True(t, ports[port], "%s: %s", where, name)
 				}
@@ -235,55 +234,44 @@ func TestChart_AgreesWithItself(t *testing.T) {
 // Temporal alone have no secret of the service.
 func TestChart_GivesEachProcessItsSecretsOnly(t *testing.T) {
 	t.Parallel()
-	got := map[string]string{}
+	got := map[string][]string{}
 	for _, o := range pods(rendered(t, "everything")) {
-		var names []string
-		for _, variable := range o.container()["env"].([]any) {
-			if name := fmt.Sprint(variable.(map[string]any)["name"]); strings.HasSuffix(name, "_FILE") && name != "SSL_CERT_FILE" {
-				names = append(names, strings.TrimSuffix(name, "_FILE"))
+		got[o.name()] = []string{}
+		for name := range o.environment() {
+			if setting, secret := strings.CutSuffix(name, "_FILE"); secret && name != "SSL_CERT_FILE" {
+				got[o.name()] = append(got[o.name()], setting)
 			}
 		}
-		got[o.name()] = strings.Join(names, " ")
+		slices.Sort(got[o.name()])
 	}
-	worker := "DATABASE_URL CHECKOUT_MASTER_KEYS CHECKOUT_STRIPE_SECRET_KEY CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD"
-	require.Equal(t, map[string]string{
-		"shop-api":          "DATABASE_URL CHECKOUT_MASTER_KEYS CHECKOUT_STRIPE_WEBHOOK_SECRETS",
-		"shop-worker-0-1-0": worker, "shop-worker-0-2-0": worker, "shop-setup": "DATABASE_URL", "shop-release": "", "shop-test": "",
+	worker := []string{"CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD", "CHECKOUT_MASTER_KEYS", "CHECKOUT_STRIPE_SECRET_KEY", "DATABASE_URL"}
+	require.Equal(t, map[string][]string{
+		"shop-api":          {"CHECKOUT_MASTER_KEYS", "CHECKOUT_STRIPE_WEBHOOK_SECRETS", "DATABASE_URL"},
+		"shop-worker-0-1-0": worker, "shop-worker-0-2-0": worker, "shop-setup": {"DATABASE_URL"}, "shop-release": {}, "shop-test": {},
 	}, got)
 }
 
-// TestChart_RunsEachBuild checks the Deployments of the builds and the jobs about them.
+// TestChart_RunsEachBuild checks the Deployments of the builds and the jobs about them. A build with a digest runs
+// that image.
 func TestChart_RunsEachBuild(t *testing.T) {
 	t.Parallel()
-	var got bytes.Buffer
-	for _, o := range pods(rendered(t, "builds")) {
-		container := o.container()
-		fmt.Fprintln(&got, o.name(), o.at("spec", "replicas"), container["image"], container["args"],
-			o.at("metadata", "annotations", "helm.sh/hook"))
-	}
-	require.Equal(t, `shop-api 2 checkout:0.2.0 [api] <nil>
-shop-worker-0-2-0 2 checkout:0.2.0 [worker] <nil>
-shop-worker-0-1-0 1 checkout:0.1.0 [worker] <nil>
-shop-drained-0-0-9 <nil> checkout:0.2.0 [release --drained 0.0.9] pre-upgrade
-shop-setup <nil> checkout:0.2.0 [setup] pre-install,pre-upgrade
-shop-release <nil> checkout:0.2.0 [release 0.2.0 --wait] post-install,post-upgrade,post-rollback
-shop-test <nil> checkout:0.2.0 [health api] test
-`, got.String())
-}
-
-// TestChart_TakesAnImageByItsDigest: each process runs the digest of its build.
-func TestChart_TakesAnImageByItsDigest(t *testing.T) {
-	t.Parallel()
 	digest := "sha256:" + strings.Repeat("1f", 32)
-	got := map[string]any{}
-	for _, o := range pods(rendered(t, "builds", "--set", "worker.builds[0].digest="+digest)) {
-		got[o.name()] = o.container()["image"]
+	for newest, args := range map[string][]string{"checkout:0.2.0": nil, "checkout@" + digest: {"--set", "worker.builds[0].digest=" + digest}} {
+		var got strings.Builder
+		for _, o := range pods(rendered(t, "builds", args...)) {
+			container := o.container()
+			fmt.Fprintln(&got, o.name(), o.at("spec", "replicas"), container["image"], container["args"],
+				o.at("metadata", "annotations", "helm.sh/hook"))
+		}
+		require.Equal(t, strings.ReplaceAll(`shop-api 2 NEWEST [api] <nil>
+shop-worker-0-2-0 2 NEWEST [worker] <nil>
+shop-worker-0-1-0 1 checkout:0.1.0 [worker] <nil>
+shop-drained-0-0-9 <nil> NEWEST [release --drained 0.0.9] pre-upgrade
+shop-setup <nil> NEWEST [setup] pre-install,pre-upgrade
+shop-release <nil> NEWEST [release 0.2.0 --wait] post-install,post-upgrade,post-rollback
+shop-test <nil> NEWEST [health api] test
+`, "NEWEST", newest), got.String())
 	}
-	require.Equal(t, map[string]any{
-		"shop-api": "checkout@" + digest, "shop-worker-0-2-0": "checkout@" + digest, "shop-worker-0-1-0": "checkout:0.1.0",
-		"shop-drained-0-0-9": "checkout@" + digest, "shop-setup": "checkout@" + digest, "shop-release": "checkout@" + digest,
-		"shop-test": "checkout@" + digest,
-	}, got)
 }
 
 // TestChart_ItsTestReachesTheAPI: helm test asks the Service, and the network policy lets its pod in, and to that port

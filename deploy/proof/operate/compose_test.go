@@ -25,7 +25,6 @@ import (
 
 // parsed reads a compose file as docker compose does, with .env beside it.
 func parsed(t *testing.T, text string) (*types.Project, error) {
-	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "compose.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

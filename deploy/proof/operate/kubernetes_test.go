@@ -41,7 +41,6 @@ type apiServer struct {
 const token = "test-token"
 
 func startAPIServer(t *testing.T) *apiServer {
-	t.Helper()
 	etcd, program := installed(t, "etcd", "etcd-server"), built(t, apiServerProgram)
 	dir := t.TempDir()
 	ports, err := pgtemp.FreePorts(3)
@@ -87,7 +86,6 @@ func startAPIServer(t *testing.T) *apiServer {
 
 // start starts a program that ends with the test.
 func start(t *testing.T, program devstack.Program) *devstack.Process {
-	t.Helper()
 	process, err := program.Start()
 	require.NoError(t, err)
 	t.Cleanup(process.Kill)
@@ -168,7 +166,6 @@ func (s *apiServer) try(o object) error {
 // clusterFor starts a server with the namespace, in which Pod Security is "restricted", and with the
 // definitions of the Prometheus operator.
 func clusterFor(t *testing.T) *apiServer {
-	t.Helper()
 	if !*withCluster {
 		t.Skip("the API server runs only with -kubernetes")
 	}

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
 
 // installed returns the path of a program of a Debian package.
 func installed(t *testing.T, name, debian string) string {
-	t.Helper()
 	return need.Program(t, "apt-get install "+debian, name)
 }
 
@@ -49,7 +48,6 @@ var (
 // built returns the path of a program that is built unless it is there. Without the flags the test is
 // skipped.
 func built(t *testing.T, program build.Program) string {
-	t.Helper()
 	if !*e2e.Long && !*withCluster {
 		t.Skipf("%s is built only with -long or -kubernetes", program.Name)
 	}
@@ -60,7 +58,6 @@ func built(t *testing.T, program build.Program) string {
 
 // read returns a file below deploy/release/.
 func read(t *testing.T, name string) string {
-	t.Helper()
 	content, err := os.ReadFile(filepath.Join(e2e.Path("deploy", "release"), name))
 	require.NoError(t, err)
 	return string(content)
@@ -68,7 +65,6 @@ func read(t *testing.T, name string) string {
 
 // run runs a program in a directory and returns what it says.
 func run(t *testing.T, dir, program string, args ...string) string {
-	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = dir
 	said, err := cmd.CombinedOutput()
