@@ -50,14 +50,11 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		flags.PrintDefaults()
 	}
 
-	flags.Func(
-		"receiver-log",
-		"`FILE` of a receiver's log; may be given several times. Without one, what needs it is not checked",
-		func(path string) error {
-			o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
-			return nil
-		},
-	)
+	about := "`FILE` of a receiver's log; may be given several times. Without one, what needs it is not checked"
+	flags.Func("receiver-log", about, func(path string) error {
+		o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
+		return nil
+	})
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")
 	flags.BoolVar(&o.json, "json", false, "write one JSON object instead of lines and a table")
 	if err := flags.Parse(args); err != nil {
@@ -127,7 +124,6 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 			r.Moved++
 		}
 	}
-
 	r.Violations = violations(r.Invariants)
 	if o.json {
 		err = json.NewEncoder(out).Encode(r)

@@ -16,7 +16,6 @@ import (
 
 // newChaos returns a run against an API and a page with answers that the service may give.
 func newChaos(t *testing.T) *chaos {
-	t.Helper()
 	var creations atomic.Int64
 	mux := http.NewServeMux()
 	answer := func(pattern string, status int, body string) {
@@ -25,17 +24,13 @@ func newChaos(t *testing.T) *chaos {
 			_, _ = w.Write([]byte(body)) // an error means that the client has gone; it asks again
 		})
 	}
-	mux.HandleFunc("POST /v1/checkout", func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Header.Get("Idempotency-Key") == "taken":
-			w.WriteHeader(http.StatusConflict)
-			_, _ = w.Write([]byte(`{"error":"order_id_in_use"}`)) // so
-		case creations.Add(1) == 1:
+	mux.HandleFunc("POST /v1/checkout", func(w http.ResponseWriter, _ *http.Request) {
+		if creations.Add(1) == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
-		default:
-			w.WriteHeader(http.StatusCreated)
-			_, _ = w.Write([]byte(`{"id":"cs_1","status":"pending","expires_at":"2026-11-20T12:00:00.000Z"}`)) // so
+			return
 		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(`{"id":"cs_1","status":"pending","expires_at":"2026-11-20T12:00:00.000Z"}`)) // as above
 	})
 	answer("GET /v1/checkout/cs_1", 200, `{"id":"cs_1","status":"completed"}`)
 	answer("POST /v1/checkout/cs_1/expire", 409, `{"error":"session_not_pending","status":"completed"}`)

@@ -148,9 +148,7 @@ func pretend(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand
 func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
 	const logs = 1000
 	to := pick(random, []common.Address{{}, d.Treasury(), w.anyAddress(random)})
-	return w.enemy.call(
-		ctx, d, "Poisoner", w.enemy.poisoner, "poison", d.Market.USDC, d.Treasury(), to, big.NewInt(logs),
-	)
+	return w.enemy.call(ctx, d, "Poisoner", w.enemy.poisoner, "poison", d.Market.USDC, d.Treasury(), to, big.NewInt(logs))
 }
 
 // undoDust sends dust, and a reorganization takes it back once the service may have seen it.
@@ -215,10 +213,8 @@ func retryAtOnce(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 // retryPayout retries a failed live payout, as its merchant does.
 func (c *chaos) retryPayout(ctx context.Context, id string) {
 	owner, _ := query[string](ctx, c.rig, `SELECT merchant_id FROM payout WHERE id = $1`, id) // without it nobody retries
-	for _, m := range c.world.merchants {
-		if m.id == owner {
-			c.call(ctx, m, call{op: opRetry, id: id, path: "/v1/payouts/" + id + "/retry"})
-		}
+	if m := c.shop(owner); m != nil {
+		c.call(ctx, m, call{op: opRetry, id: id, path: "/v1/payouts/" + id + "/retry"})
 	}
 }
 
@@ -276,29 +272,27 @@ func (c *chaos) takeEther(ctx context.Context) error {
 // customers, the other half is paid to an address that can be paid. A refund that is not made yet is ordered
 // again, which hurries it.
 func (c *chaos) endAttack(ctx context.Context) error {
-	failed, err := query[[]string](ctx, c.rig, `
-		SELECT coalesce(array_agg(concat_ws(' ', p.id, p.transaction_id, p.currency, p.merchant_id, r.id IS NOT NULL)), '{}')
+	failed, err := queryAll[struct {
+		ID, TransactionID, MerchantID string
+		Currency                      money.PayoutCurrency
+		Ordered                       bool
+	}](ctx, c.rig, `
+		SELECT p.id, p.transaction_id, p.merchant_id, p.currency, r.id IS NOT NULL
 		FROM payout p LEFT JOIN refund r ON r.transaction_id = p.transaction_id AND r.mode = p.mode
 		WHERE p.mode = 'live' AND p.status = 'failed' AND coalesce(r.status, 'pending') = 'pending'`)
-	for _, words := range failed {
-		var id, transactionID, owner string
-		var currency money.PayoutCurrency
-		var ordered bool
-		if _, err := fmt.Sscan(words, &id, &transactionID, &currency, &owner, &ordered); err != nil {
-			return err
-		}
-		if ordered || id[len(id)-1]%2 == 0 {
-			if err := c.refund(ctx, transactionID); err != nil {
+	for _, p := range failed {
+		if p.Ordered || p.ID[len(p.ID)-1]%2 == 0 {
+			if err := c.refund(ctx, p.TransactionID); err != nil {
 				c.say("%s", err)
 			}
 			continue
 		}
-		if owner == c.world.enemy.shop.id && currency.Network() == money.Ethereum {
-			if err := c.setAddress(ctx, currency, c.world.enemy.wallet, 0); err != nil {
+		if p.MerchantID == c.world.enemy.shop.id && p.Currency.Network() == money.Ethereum {
+			if err := c.setAddress(ctx, p.Currency, c.world.enemy.wallet, 0); err != nil {
 				return err
 			}
 		}
-		c.retryPayout(ctx, id)
+		c.retryPayout(ctx, p.ID)
 	}
 	return err
 }

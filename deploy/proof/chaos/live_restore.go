@@ -82,14 +82,18 @@ func (c *chaos) putBack(ctx context.Context, dir string, parts []*part) error {
 		return err
 	}
 	// A fault may cut the connection. Half a backup must not be used.
-	for err := c.rig.stack.RestoreDump(ctx, dir, devstack.Databases...); err != nil; {
-		c.say("restore: %s", err)
-		if pause(ctx, time.Second); ctx.Err() != nil {
+	for ; ; pause(ctx, time.Second) {
+		err := c.rig.stack.RestoreDump(ctx, dir, devstack.Databases...)
+		if err == nil {
+			break
+		}
+		if c.say("restore: %s", err); ctx.Err() != nil {
 			return err
 		}
-		err = c.rig.stack.RestoreDump(ctx, dir, devstack.Databases...)
 	}
-	if err := c.freezeAll(ctx); err != nil {
+	// The treasury must be frozen before a worker starts.
+	all, err := c.accounts(ctx, false)
+	if err = errors.Join(err, c.freezeAccounts(ctx, all...)); err != nil {
 		return err
 	}
 	for _, temporal := range []bool{true, false} { // Temporal first
@@ -137,15 +141,6 @@ func (c *chaos) recordPayouts(ctx context.Context) error {
 		}
 	})
 	return nil
-}
-
-// freezeAll freezes the treasury before a worker starts.
-func (c *chaos) freezeAll(ctx context.Context) error {
-	all, err := c.accounts(ctx, false)
-	if err != nil {
-		return err
-	}
-	return c.freezeAccounts(ctx, all...)
 }
 
 // finishPayments asks the customers of live payments that are older than a freeze to answer their bank, and their

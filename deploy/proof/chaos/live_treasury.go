@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"example.com/checkout/deploy/proof/chaos/invariant"
@@ -44,17 +45,12 @@ func (r *rig) addLiveParts() {
 
 // onNode uses the node of a network while no fault breaks it.
 func (c *chaos) onNode(ctx context.Context, network string, do func(d *devstack.LiveDouble) error) error {
-	for _, p := range c.rig.parts {
-		if p.kind != network {
-			continue
-		}
-		if err := p.await(ctx); err != nil {
-			return err
-		}
-		defer p.Unlock()
-		return do(c.rig.stack.Live)
+	node := c.rig.parts[slices.IndexFunc(c.rig.parts, func(p *part) bool { return p.kind == network })]
+	if err := node.await(ctx); err != nil {
+		return err
 	}
-	return errors.New("there is no node of " + network)
+	defer node.Unlock()
+	return do(c.rig.stack.Live)
 }
 
 // superviseTreasury is the operator who looks at the treasury until ctx ends.
@@ -139,8 +135,8 @@ func freeze(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 
 func (c *chaos) freezeAccounts(ctx context.Context, all ...account) (err error) {
 	for _, a := range all {
-		reason := []string{"--reason", invariant.OperatorsFreeze}
-		err = errors.Join(err, c.operator(ctx, io.Discard, append([]string{"treasury", "freeze", a.ID}, reason...)...))
+		err = errors.Join(err,
+			c.operator(ctx, io.Discard, "treasury", "freeze", a.ID, "--reason", invariant.OperatorsFreeze))
 	}
 	return err
 }
@@ -192,27 +188,23 @@ func (c *chaos) topUpAll(ctx context.Context, dollars int64) (err error) {
 // rest. The account must freeze, and sign nothing for the payout of a new session. After an operator
 // has thawed it, the payout is sent.
 func (c *chaos) robTreasury(ctx context.Context) error {
-	if !c.live {
-		return nil
-	}
-	for network, rob := range map[string]func(context.Context, *devstack.LiveDouble) (string, error){
-		money.Ethereum: robEthereum, money.Bitcoin: robBitcoin,
-	} {
-		if err := c.robAccount(ctx, network, rob); err != nil {
+	for _, network := range []string{money.Ethereum, money.Bitcoin} {
+		if !c.live {
+			return nil
+		}
+		if err := c.robAccount(ctx, network); err != nil {
 			return fmt.Errorf("a theft on %s: %w", network, err)
 		}
 	}
 	return nil
 }
 
-func (c *chaos) robAccount(
-	ctx context.Context, network string, rob func(context.Context, *devstack.LiveDouble) (txHash string, err error),
-) error {
+func (c *chaos) robAccount(ctx context.Context, network string) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
 	var theft invariant.Theft
 	err := c.onNode(ctx, network, func(d *devstack.LiveDouble) (err error) {
-		theft.TxHash, err = rob(ctx, d)
+		theft.TxHash, err = rob(ctx, d, network)
 		return err
 	})
 	if err != nil {
@@ -239,14 +231,12 @@ func (c *chaos) robAccount(
 	return c.restAgain(ctx)
 }
 
-// robEthereum moves a little ether.
-func robEthereum(ctx context.Context, d *devstack.LiveDouble) (txHash string, err error) {
-	thief := d.Anvil.Accounts[9]
-	return d.Anvil.Send(ctx, chains.Transaction{From: d.Treasury(), To: &thief, Value: big.NewInt(1_000)})
-}
-
-// robBitcoin spends a coin of the treasury.
-func robBitcoin(ctx context.Context, d *devstack.LiveDouble) (txHash string, err error) {
+// rob moves a little ether, or spends a coin of the treasury.
+func rob(ctx context.Context, d *devstack.LiveDouble, network string) (txHash string, err error) {
+	if network == money.Ethereum {
+		thief := d.Anvil.Accounts[9]
+		return d.Anvil.Send(ctx, chains.Transaction{From: d.Treasury(), To: &thief, Value: big.NewInt(1_000)})
+	}
 	var thief string
 	if err := d.Bitcoin.Call(ctx, chains.Miner, &thief, "getnewaddress"); err != nil {
 		return "", err

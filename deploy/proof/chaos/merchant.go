@@ -28,6 +28,16 @@ type shop struct {
 	live      bool
 }
 
+// shop returns the merchant with an id; nil for the demo merchant.
+func (c *chaos) shop(id string) *shop {
+	for _, m := range slices.Concat(c.merchants, c.world.merchants) {
+		if m.id == id {
+			return m
+		}
+	}
+	return nil
+}
+
 const merchants = 5
 
 // addMerchants creates the merchants and starts their receivers.

@@ -37,7 +37,6 @@ func TestLink_FailsAsItIsTold(t *testing.T) {
 		return string(body), err
 	}
 	passes := func() {
-		t.Helper()
 		body, err := get(10 * time.Second)
 		require.NoError(t, err)
 		require.Equal(t, "hello", body)
@@ -61,7 +60,6 @@ func TestLink_FailsAsItIsTold(t *testing.T) {
 	passes()
 
 	connections := func(n int) {
-		t.Helper()
 		require.Eventually(t, func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,11 +60,6 @@ type part struct {
 
 // startRig starts a rig with its data in dir, with a simulated live mode or without.
 func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig, err error) {
-	ports, err := pgtemp.FreePorts(5)
-	if err != nil {
-		return nil, err
-	}
-
 	r := &rig{out: out}
 	defer func() {
 		if err != nil {
@@ -96,10 +93,9 @@ func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig
 		}
 		r.addLiveParts()
 	}
-	if err := r.addMore(ctx, ports); err != nil {
+	if err := r.addMore(ctx); err != nil {
 		return nil, err
 	}
-
 	r.temporal, err = r.stack.Temporal.Dial(ctx)
 	return r, err
 }
@@ -116,11 +112,9 @@ func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devst
 	through = map[string]devstack.Ports{}
 	market := 0
 	if live {
-		free, err := pgtemp.FreePorts(1)
-		if err != nil {
+		if at.Bitcoin, err = freePort(); err != nil {
 			return at, nil, err
 		}
-		at.Bitcoin = free[0]
 		r.fees = chains.NewFeeMarket("http://" + loopback(at.Bitcoin))
 		r.fees.Set(usualRate)
 		market = r.fees.Port()
@@ -140,10 +134,7 @@ func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devst
 			if err != nil {
 				return at, nil, err
 			}
-			if *w.server == 0 {
-				*w.server = ports[1]
-			}
-			*w.link = ports[0]
+			*w.link, *w.server = ports[0], cmp.Or(*w.server, ports[1])
 			l, err := startLink(command+"-"+w.name, loopback(*w.link), loopback(*w.server))
 			if err != nil {
 				return at, nil, err
@@ -157,21 +148,22 @@ func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devst
 
 // link returns the link of that name.
 func (r *rig) link(name string) *link {
-	for _, l := range r.links {
-		if l.name == name {
-			return l
-		}
+	return r.links[slices.IndexFunc(r.links, func(l *link) bool { return l.name == name })]
+}
+
+// freePort returns a port on loopback at which nobody listens.
+func freePort() (int, error) {
+	ports, err := pgtemp.FreePorts(1)
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	return ports[0], nil
 }
 
 // freeAddress returns an address on loopback at which nobody listens.
 func freeAddress() (string, error) {
-	ports, err := pgtemp.FreePorts(1)
-	if err != nil {
-		return "", err
-	}
-	return loopback(ports[0]), nil
+	port, err := freePort()
+	return loopback(port), err
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
@@ -208,7 +200,11 @@ func (r *rig) addStackParts() {
 }
 
 // addMore adds a second API, whose sessions live for one hour, and a second worker.
-func (r *rig) addMore(ctx context.Context, ports []int) error {
+func (r *rig) addMore(ctx context.Context) error {
+	ports, err := pgtemp.FreePorts(5)
+	if err != nil {
+		return err
+	}
 	env := []string{
 		"CHECKOUT_API_ADDRESS=" + loopback(ports[0]), "CHECKOUT_PAGE_ADDRESS=" + loopback(ports[1]),
 		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(ports[2]), "CHECKOUT_TEST_SESSION_LIFETIME=1h",
@@ -256,16 +252,22 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 			if !p.TryLock() {
 				continue
 			}
-			select {
-			case <-p.done():
-				if ctx.Err() == nil {
-					ended(p.name)
-					r.startAgain(ctx, p)
-				}
-			default:
+			if p.over() && ctx.Err() == nil {
+				ended(p.name)
+				r.startAgain(ctx, p)
 			}
 			p.Unlock()
 		}
+	}
+}
+
+// over reports whether the part has ended.
+func (p *part) over() bool {
+	select {
+	case <-p.done():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -307,26 +309,27 @@ func family(pid int) []int {
 }
 
 // query reads one value from PostgreSQL over a direct connection.
-func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, error) {
-	var got T
-	conn, err := pgx.Connect(ctx, r.databaseURL)
-	if err != nil {
-		return got, err
+func query[T any](ctx context.Context, r *rig, sql string, args ...any) (got T, err error) {
+	all, err := collect(ctx, r, pgx.RowTo[T], sql, args...)
+	if err != nil || len(all) == 0 {
+		return got, cmp.Or(err, pgx.ErrNoRows)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
-	err = conn.QueryRow(ctx, sql, args...).Scan(&got)
-	return got, err
+	return all[0], nil
 }
 
 // queryAll is query for rows whose columns are the fields of T.
 func queryAll[T any](ctx context.Context, r *rig, sql string, args ...any) ([]T, error) {
+	return collect(ctx, r, pgx.RowToStructByPos[T], sql, args...)
+}
+
+func collect[T any](ctx context.Context, r *rig, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	conn, err := pgx.Connect(ctx, r.databaseURL)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	rows, _ := conn.Query(ctx, sql, args...)                      // CollectRows returns the error
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	return pgx.CollectRows(rows, scan)
 }
 
 // close ends everything.

@@ -61,25 +61,19 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
 	flags.IntVar(&o.deliveries, "deliveries", 10000, "go on until there are so many deliveries")
-	flags.BoolVar(
-		&o.live, "live", false, "with live mode: a double of the card network, a node of Ethereum and a treasury",
-	)
+	flags.BoolVar(&o.live, "live", false,
+		"with live mode: a double of the card network, a node of Ethereum and a treasury")
 	flags.IntVar(&o.payouts, "payouts", 1000, "with -live: go on until there are so many live payouts")
 	flags.IntVar(&o.restores, "restores", 0,
 		"with -live: restore so many backups of PostgreSQL in the middle, at even parts of -payouts")
 	flags.DurationVar(&o.limit, "for", 40*time.Minute, "load the stack no longer than this, whatever has happened")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "how long from one fault to the next, on average")
-	names := flags.String(
-		"kinds",
-		"",
+	names := flags.String("kinds", "",
 		"`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames()+
-			"\nAll after "+faultKinds[len(faultKinds)-1].name+" need -live",
-	)
+			"\nAll after "+faultKinds[len(faultKinds)-1].name+" need -live")
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
-	flags.DurationVar(
-		&o.within, "within", 30*time.Second,
-		"how long the service may take to come to rest, beside retries that are not due",
-	)
+	flags.DurationVar(&o.within, "within", 30*time.Second,
+		"how long the service may take to come to rest, beside retries that are not due")
 	flags.DurationVar(&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest")
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
 	flags.StringVar(&o.dir, "data", "", "an empty or new `DIRECTORY` for the data, which is kept; default a temporary one")
@@ -159,12 +153,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 		}
 	}
 
-	c := &chaos{
-		runOptions: o,
-		out:        progress,
-		began:      time.Now(),
-		life:       ctx,
-	}
+	c := &chaos{runOptions: o, out: progress, began: time.Now(), life: ctx}
 	got, err := c.run(ctx)
 	if temporary && err == nil && violations(got.results) == 0 {
 		_ = os.RemoveAll(o.dir) // the system cleans up what is left
@@ -315,12 +304,10 @@ func (c *chaos) lockPart(kind faultKind, random *rand.Rand) (*part, bool) {
 	for i := range parts {
 		p := parts[(from+i)%len(parts)]
 		if p.kind == kind.part && p.TryLock() {
-			select {
-			case <-p.done(): // the watcher starts it again
-				p.Unlock()
-			default:
+			if !p.over() {
 				return p, true
 			}
+			p.Unlock() // the watcher starts it again
 		}
 	}
 	return nil, false
@@ -358,17 +345,11 @@ func (c *chaos) say(format string, args ...any) {
 }
 
 func (c *chaos) progress() {
-	counts := map[string]int{}
 	c.mu.Lock()
-	for _, made := range c.calls {
-		counts[made.Outcome()]++
-	}
+	calls := tally(slices.Values(c.calls), invariant.Call.Outcome)
 	c.mu.Unlock()
-	c.say(
-		"%d sessions, %d deliveries, %d live payouts, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(),
-		c.delivered.Load(), c.paidOut.Load(), c.injected.Load(), counts[invariant.CallOK], counts[invariant.CallRefused],
-		counts[invariant.CallUnknown],
-	)
+	c.say("%d sessions, %d deliveries, %d live payouts, %d faults, calls: %s",
+		c.created.Load(), c.delivered.Load(), c.paidOut.Load(), c.injected.Load(), calls)
 }
 
 func (c *chaos) stopReceivers() {
@@ -380,20 +361,17 @@ func (c *chaos) stopReceivers() {
 	c.stopCanary()
 }
 
-func (c *chaos) seenLeaks() []invariant.Leak {
+// sources returns the witnesses of this run.
+func (c *chaos) sources(rest *invariant.Rest) (invariant.Sources, error) {
+	schedule, err := config.ParseSchedule(retrySchedule)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.leaks)
-}
-
-// sources returns the witnesses of this run.
-func (c *chaos) sources() (invariant.Sources, error) {
-	schedule, err := config.ParseSchedule(retrySchedule)
 	return invariant.Sources{
 		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: c.rig.stack.Temporal.Namespace(),
 		Schedule:     schedule,
 		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
-		Canaries: c.canaries, Leaks: c.seenLeaks(), Logs: filepath.Join(c.dir, "stack"),
+		Canaries: c.canaries, Leaks: slices.Clone(c.leaks), Logs: filepath.Join(c.dir, "stack"),
+		Calls: slices.Clone(c.calls), Rest: rest,
 		Progress: func(text string) { c.say("%s", text) }, Live: c.world.sources(c.rig.stack.Live),
 	}, err
 }

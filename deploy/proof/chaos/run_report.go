@@ -25,13 +25,10 @@ type outcome struct {
 // examine checks every invariant. It repeats the check for a while when a violation may be a run
 // that ends a little after its row: after a kill this can take long. A true violation stays.
 func (c *chaos) examine(ctx context.Context, o *outcome) error {
-	sources, err := c.sources()
+	sources, err := c.sources(o.rest)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	sources.Calls, sources.Rest = slices.Clone(c.calls), o.rest
-	c.mu.Unlock()
 	for try := 1; ; try++ {
 		if o.facts, err = invariant.Gather(ctx, sources); err != nil {
 			return err

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -168,13 +169,8 @@ func (c *chaos) bringToRest(ctx context.Context) (hastened int, err error) {
 
 // actFor acts for the people for whom these wait.
 func (c *chaos) actFor(ctx context.Context, found []waiting) (hastened int) {
-	byID := map[string]*shop{}
-	for _, m := range slices.Concat(c.merchants, c.world.merchants) {
-		byID[m.id] = m
-	}
-
 	for _, w := range found {
-		m := byID[w.MerchantID]
+		m := c.shop(w.MerchantID)
 		switch {
 		case m == nil || ctx.Err() != nil: // the demo merchant has no sessions
 		case checkout.IsID(checkout.PrefixDelivery, w.ID):
@@ -222,34 +218,23 @@ func (r *rig) holdsNow(ctx context.Context) (map[string]invariant.Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[p.name] = invariant.Hold{
-			Files:      len(files),
-			Goroutines: goroutines,
-			Memory:     math.Round(devstack.ResidentMemory(p.pid())),
-		}
+		memory := math.Round(devstack.ResidentMemory(p.pid()))
+		all[p.name] = invariant.Hold{Files: len(files), Goroutines: goroutines, Memory: memory}
 	}
 	return all, nil
 }
 
+var goroutineCount = regexp.MustCompile(`(?m)^go_goroutine_count\S* (\S+)$`)
+
 // goroutinesOf reads the number of goroutines from a process's metrics.
 func goroutinesOf(ctx context.Context, address string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return 0, err
+	got := request(ctx, http.MethodGet, "http://"+address+"/metrics", http.Header{}, "")
+	found := goroutineCount.FindSubmatch(got.body)
+	if found == nil {
+		return 0, fmt.Errorf("%s has no go_goroutine_count", address)
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if name, value, _ := strings.Cut(lines.Text(), " "); strings.HasPrefix(name, "go_goroutine_count") {
-			var n float64
-			_, err := fmt.Sscan(value, &n)
-			return int(n), err
-		}
-	}
-	return 0, fmt.Errorf("%s has no go_goroutine_count", address)
+	n, err := strconv.ParseFloat(string(found[1]), 64)
+	return int(n), err
 }
 
 // compareHolds returns the resources of every process before the load and now. If a process holds

@@ -93,7 +93,6 @@ func described(id string, status enumspb.WorkflowExecutionStatus) *workflowservi
 
 // event returns an event of a history as Temporal writes it in JSON: its type, its number, and its attributes.
 func event(t *testing.T, typ string, id int64, attributes string) *historypb.HistoryEvent {
-	t.Helper()
 	e := &historypb.HistoryEvent{}
 	text := fmt.Sprintf(`{"eventId": "%d", "eventType": "EVENT_TYPE_%s", "eventTime": %q, %s}`, id, typ, noon.Format(time.RFC3339), attributes)
 	require.NoError(t, protojson.Unmarshal([]byte(text), e), text)
@@ -102,7 +101,6 @@ func event(t *testing.T, typ string, id int64, attributes string) *historypb.His
 
 // payload returns a value as Temporal writes it in JSON.
 func payload(t *testing.T, value any) string {
-	t.Helper()
 	encoded, err := converter.GetDefaultDataConverter().ToPayloads(value)
 	require.NoError(t, err)
 	text, err := protojson.Marshal(encoded)
@@ -111,7 +109,6 @@ func payload(t *testing.T, value any) string {
 }
 
 func completedWith(t *testing.T, result any) *historypb.HistoryEvent {
-	t.Helper()
 	return event(t, "WORKFLOW_EXECUTION_COMPLETED", 9, `"workflowExecutionCompletedEventAttributes": {"result": `+payload(t, result)+`}`)
 }
 
@@ -161,29 +158,24 @@ func TestReadRuns_ListsWaitsAndReadsTheHistories(t *testing.T) {
 }
 
 func scheduledSend(t *testing.T) *historypb.HistoryEvent {
-	t.Helper()
 	return event(t, "ACTIVITY_TASK_SCHEDULED", 5, `"activityTaskScheduledEventAttributes": {"activityType": {"name": "SendAttempt"}}`)
 }
 
 func startedSend(t *testing.T) *historypb.HistoryEvent {
-	t.Helper()
 	return event(t, "ACTIVITY_TASK_STARTED", 6, `"activityTaskStartedEventAttributes": {"scheduledEventId": "5"}`)
 }
 
 func completedSend(t *testing.T, result contract.SendAttemptResult) *historypb.HistoryEvent {
-	t.Helper()
 	return event(t, "ACTIVITY_TASK_COMPLETED", 7,
 		`"activityTaskCompletedEventAttributes": {"scheduledEventId": "5", "result": `+payload(t, result)+`}`)
 }
 
 func localSend(t *testing.T, name string, result contract.SendAttemptResult) *historypb.HistoryEvent {
-	t.Helper()
 	return event(t, "MARKER_RECORDED", 5, fmt.Sprintf(`"markerRecordedEventAttributes": {"markerName": "LocalActivity", "details": {"data": %s, "result": %s}}`,
 		payload(t, map[string]string{"ActivityType": name}), payload(t, result)))
 }
 
 func taskFailed(t *testing.T, cause string) *historypb.HistoryEvent {
-	t.Helper()
 	return event(t, "WORKFLOW_TASK_FAILED", 8,
 		`"workflowTaskFailedEventAttributes": {"cause": "WORKFLOW_TASK_FAILED_CAUSE_`+cause+`", "failure": {"message": "why"}}`)
 }
