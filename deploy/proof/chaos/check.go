@@ -136,7 +136,6 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	return err
 }
 
-// violations counts the violations of all invariants.
 func violations(results []invariant.Result) int {
 	n := 0
 	for _, r := range results {

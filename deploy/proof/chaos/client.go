@@ -84,7 +84,6 @@ func (c *chaos) ask(
 	return got
 }
 
-// page returns the address of the hosted page of one of the two processes.
 func (c *chaos) page() string {
 	return c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
 }
@@ -153,7 +152,6 @@ func (c *chaos) pay(ctx context.Context, m *shop, id, card string) {
 	c.readStatus(ctx, m, id)
 }
 
-// post sends a form to an address.
 func (c *chaos) post(ctx context.Context, made invariant.Call, address string, form url.Values) answer {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	return c.ask(ctx, made, http.MethodPost, address, header, form.Encode())
@@ -188,7 +186,6 @@ func (c *chaos) end(ctx context.Context, m *shop, op, id string) {
 	}
 }
 
-// recordCall records a call.
 func (c *chaos) recordCall(made invariant.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -87,7 +87,6 @@ func kindsNamed(names string, live bool) ([]faultKind, error) {
 	return chosen, nil
 }
 
-// between returns a random duration.
 func between(random *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(random.Int64N(int64(to-from)))
 }
@@ -124,7 +123,6 @@ var (
 	stopped = endPart(func(p *part) { p.stop() })
 )
 
-// endPart ends a part and starts it again.
 func endPart(end func(*part)) injection {
 	return func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 		end(p)

@@ -124,7 +124,6 @@ func TestOnLink_EndsItsFault(t *testing.T) {
 	}
 }
 
-// newDatabase puts a pending and an expired session into a database.
 func newDatabase(t *testing.T, url string) {
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)

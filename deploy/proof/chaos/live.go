@@ -82,7 +82,6 @@ func (w *world) sources(d *devstack.LiveDouble) *invariant.LiveSources {
 	return &invariant.LiveSources{Double: d, Destinations: w.addresses, Siege: w.siege}
 }
 
-// anyAddress is a payout address of a merchant.
 func (w *world) anyAddress(random *rand.Rand) common.Address {
 	return common.HexToAddress(pick(random, w.addresses[money.Ethereum]))
 }

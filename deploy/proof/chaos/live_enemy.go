@@ -49,7 +49,6 @@ var enemyKinds = []faultKind{
 	{"enemy-refund", 2, "", within(clientTimeout, refundAndRetry)},
 }
 
-// addEnemy deploys the enemy's contracts and creates its merchant.
 func (c *chaos) addEnemy(ctx context.Context, store *storage.Store) error {
 	d, e := c.rig.stack.Live, &c.world.enemy
 	e.wallet = d.Anvil.Accounts[walletAccount]
@@ -105,7 +104,6 @@ func attackWith(do func(ctx context.Context, d *devstack.LiveDouble, w *world, r
 	})
 }
 
-// call calls a contract with the wallet.
 func (e *enemy) call(
 	ctx context.Context, d *devstack.LiveDouble, contract string, at common.Address, method string, args ...any,
 ) error {
@@ -173,7 +171,6 @@ func changeAddress(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bo
 	return c.setAddress(ctx, currency, to, time.Duration(random.IntN(2))*3*time.Second) == nil
 }
 
-// setAddress sets a payout address of the enemy's shop after a delay.
 func (c *chaos) setAddress(
 	ctx context.Context, currency money.PayoutCurrency, to common.Address, delay time.Duration,
 ) error {
@@ -210,7 +207,6 @@ func retryAtOnce(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 	return err == nil && len(failed) > 0
 }
 
-// retryPayout retries a failed live payout, as its merchant does.
 func (c *chaos) retryPayout(ctx context.Context, id string) {
 	owner, _ := query[string](ctx, c.rig, `SELECT merchant_id FROM payout WHERE id = $1`, id) // without it nobody retries
 	if m := c.shop(owner); m != nil {
@@ -243,7 +239,6 @@ func (c *chaos) refund(ctx context.Context, transactionID string) error {
 	return c.operator(ctx, io.Discard, "refund", transactionID)
 }
 
-// operator runs a command of an operator.
 func (c *chaos) operator(ctx context.Context, out io.Writer, args ...string) error {
 	if err := app.Main(ctx, args, c.rig.stack.OperatorsEnvironment(), out, io.Discard); err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)

@@ -16,7 +16,6 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// addLiveParts adds the card network and the nodes of the chains.
 func (r *rig) addLiveParts() {
 	d, never := r.stack.Live, make(chan struct{})
 	stopAnvil := func() { _ = d.Anvil.Stop() } // Stop kills a node that does not end

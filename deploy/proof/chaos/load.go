@@ -67,7 +67,6 @@ var scripts = []script{
 	{"pay × pay", 3, 0, race(pays(goodCard), pays("4100000000000019"), 60*time.Millisecond)},
 }
 
-// story makes one step after another.
 func story(steps ...step) step {
 	return func(ctx context.Context, c *chaos, s *scene) {
 		for _, next := range steps {
@@ -94,7 +93,6 @@ func race(first, second step, spread time.Duration) step {
 	}
 }
 
-// pays pays with one of the cards.
 func pays(from ...string) step {
 	return func(ctx context.Context, c *chaos, s *scene) { c.pay(ctx, s.m, s.id, pick(s.random, from)) }
 }
@@ -104,10 +102,8 @@ func waits(from, to time.Duration) step {
 	return func(ctx context.Context, _ *chaos, s *scene) { pause(ctx, between(s.random, from, to)) }
 }
 
-// leave only reads the page.
 func leave(ctx context.Context, c *chaos, s *scene) { c.readStatus(ctx, s.m, s.id) }
 
-// endsBy asks for the session's end by an operation.
 func endsBy(op string) step {
 	return func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, op, s.id) }
 }
@@ -135,7 +131,6 @@ type terms struct {
 	Metadata       map[string]string    `json:"metadata"`
 }
 
-// newTerms returns terms with a new Idempotency-Key.
 func (c *chaos) newTerms() terms {
 	key := fmt.Sprintf("key-%d", c.keys.Add(1))
 	return terms{Amount: "10.50", Currency: money.EUR, PayoutCurrency: money.USDC, Metadata: map[string]string{"key": key}}
@@ -169,7 +164,6 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// pick chooses one.
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
 // draw chooses by weight, relative to the others.

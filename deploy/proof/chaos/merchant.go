@@ -40,7 +40,6 @@ func (c *chaos) shop(id string) *shop {
 
 const merchants = 5
 
-// addMerchants creates the merchants and starts their receivers.
 func (c *chaos) addMerchants(ctx context.Context) error {
 	store, err := c.rig.stack.Demo.OpenStore(ctx, c.rig.databaseURL, 2)
 	if err != nil {
@@ -100,7 +99,6 @@ func (c *chaos) addCanaries() error {
 	return nil
 }
 
-// addShop creates a merchant with a key of a mode.
 func (c *chaos) addShop(
 	ctx context.Context, store *storage.Store, name string, mode checkout.Mode, addresses ...merchant.PayoutAddress,
 ) (*shop, error) {
@@ -134,7 +132,6 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	return m, err
 }
 
-// addEndpoint registers a receiver at an address that listen returns.
 func (c *chaos) addEndpoint(
 	ctx context.Context, store *storage.Store, m *shop, secret string,
 	listen func(*shop, string) (address string, err error), types ...webhook.EventType,
@@ -150,7 +147,6 @@ func (c *chaos) addEndpoint(
 	return err
 }
 
-// nobody returns an address without a listener.
 func nobody(*shop, string) (address string, err error) {
 	address, err = freeAddress()
 	return "http://" + address + "/webhook", err

@@ -146,7 +146,6 @@ func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devst
 	return at, through, nil
 }
 
-// link returns the link of that name.
 func (r *rig) link(name string) *link {
 	return r.links[slices.IndexFunc(r.links, func(l *link) bool { return l.name == name })]
 }
@@ -160,7 +159,6 @@ func freePort() (int, error) {
 	return ports[0], nil
 }
 
-// freeAddress returns an address on loopback at which nobody listens.
 func freeAddress() (string, error) {
 	port, err := freePort()
 	return loopback(port), err
@@ -178,7 +176,6 @@ func processPart(name, kind, metrics string, p **devstack.Process, start func(co
 	}
 }
 
-// addStackParts adds the parts that every stack has.
 func (r *rig) addStackParts() {
 	s := r.stack
 	r.parts = append(r.parts,
@@ -261,7 +258,6 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 	}
 }
 
-// over reports whether the part has ended.
 func (p *part) over() bool {
 	select {
 	case <-p.done():
@@ -332,7 +328,6 @@ func collect[T any](ctx context.Context, r *rig, scan pgx.RowToFunc[T], sql stri
 	return pgx.CollectRows(rows, scan)
 }
 
-// close ends everything.
 func (r *rig) close() {
 	if r.temporal != nil {
 		r.temporal.Close()

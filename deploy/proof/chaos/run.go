@@ -174,7 +174,6 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 	return nil
 }
 
-// run does all steps of a run.
 func (c *chaos) run(ctx context.Context) (*outcome, error) {
 	c.say("seed %d, data in %s", c.seed, c.dir)
 	var err error
@@ -286,7 +285,6 @@ func (c *chaos) inject(ctx context.Context) {
 	all.Wait()
 }
 
-// recordFault notes a fault, or a move of the enemy.
 func (c *chaos) recordFault(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,7 +319,6 @@ const gaveUp = "error starting scanner"
 // without contracts.
 const noToken = "is no token"
 
-// ended notes a process that ended by itself.
 func (c *chaos) ended(name string) {
 	c.say("%s ended by itself", name)
 	if name == "Temporal" && strings.Contains(fmt.Sprint(c.rig.stack.Temporal.Err()), gaveUp) {
@@ -338,7 +335,6 @@ func (c *chaos) ended(name string) {
 	c.exits = append(c.exits, name)
 }
 
-// say writes a progress line.
 func (c *chaos) say(format string, args ...any) {
 	// A lost line of progress does no harm.
 	_, _ = fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
@@ -361,7 +357,6 @@ func (c *chaos) stopReceivers() {
 	c.stopCanary()
 }
 
-// sources returns the witnesses of this run.
 func (c *chaos) sources(rest *invariant.Rest) (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	c.mu.Lock()

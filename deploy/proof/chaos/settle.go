@@ -226,7 +226,6 @@ func (r *rig) holdsNow(ctx context.Context) (map[string]invariant.Hold, error) {
 
 var goroutineCount = regexp.MustCompile(`(?m)^go_goroutine_count\S* (\S+)$`)
 
-// goroutinesOf reads the number of goroutines from a process's metrics.
 func goroutinesOf(ctx context.Context, address string) (int, error) {
 	got := request(ctx, http.MethodGet, "http://"+address+"/metrics", http.Header{}, "")
 	found := goroutineCount.FindSubmatch(got.body)

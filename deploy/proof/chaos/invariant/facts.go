@@ -173,7 +173,6 @@ func newWorld(f *Facts) *world {
 	return w
 }
 
-// by returns the items by their key.
 func by[T any](items []T, key func(T) string) map[string]T {
 	found := map[string]T{}
 	for _, item := range items {
@@ -245,7 +244,6 @@ func (d *Delivery) attemptOf(r devstack.LoggedRequest) *webhook.Attempt {
 	return cmp.Or(before, about)
 }
 
-// ofRun returns the attempts of one run, by number.
 func (d *Delivery) ofRun(run int) []webhook.Attempt {
 	return slices.DeleteFunc(slices.Clone(d.Attempts), func(a webhook.Attempt) bool { return a.Run != run })
 }
@@ -253,7 +251,6 @@ func (d *Delivery) ofRun(run int) []webhook.Attempt {
 // ended returns the time when an attempt ended; for an unfinished one, the time when it began.
 func ended(a webhook.Attempt) time.Time { return a.StartedAt.Add(a.Duration) }
 
-// retryDelay returns the delay after attempt n of a delivery.
 func (w *world) retryDelay(d *Delivery, n int) time.Duration {
 	s := w.Schedule
 	if d.Mode.Live() || s == nil {

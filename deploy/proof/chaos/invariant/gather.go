@@ -3,7 +3,6 @@ package invariant
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,7 +71,6 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	return f, nil
 }
 
-// readLogs reads the logs of receivers, in the order of time.
 func readLogs(_ context.Context, s Sources, f *Facts) error {
 	for _, path := range s.ReceiverLogs {
 		lines, err := devstack.ReadReceiverLog(path)
@@ -81,6 +79,5 @@ func readLogs(_ context.Context, s Sources, f *Facts) error {
 		}
 		f.Requests = append(f.Requests, lines...)
 	}
-	slices.SortStableFunc(f.Requests, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
 	return nil
 }

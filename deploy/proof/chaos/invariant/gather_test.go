@@ -69,14 +69,3 @@ func TestSearchLogs_FindsCanaries(t *testing.T) {
 	require.Equal(t, []Leak{{"card", "api.log", 1}}, leaks)
 	require.Equal(t, 3, searched)
 }
-
-func TestReadLogs_InTheOrderOfTime(t *testing.T) {
-	t.Parallel()
-	a, b := filepath.Join(t.TempDir(), "a.jsonl"), filepath.Join(t.TempDir(), "b.jsonl")
-	require.NoError(t, os.WriteFile(a, []byte(`{"at":"2026-11-20T12:00:01Z","delivery":"whd_2"}`+"\n"), 0o600))
-	require.NoError(t, os.WriteFile(b, []byte(`{"at":"2026-11-20T12:00:00Z","delivery":"whd_1"}`+"\n"), 0o600))
-	f := &Facts{}
-	require.NoError(t, readLogs(t.Context(), Sources{ReceiverLogs: []string{a, b}}, f))
-	require.Len(t, f.Requests, 2)
-	require.Equal(t, "whd_1", f.Requests[0].Delivery)
-}

@@ -1,11 +1,8 @@
 package invariant
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,82 +11,13 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
-
-// fakeTemporal answers the reader's requests. Its list is behind: it has only the ids in listed,
-// until the reader asks for an id alone.
-type fakeTemporal struct {
-	client.Client
-	listed    []string
-	histories map[string][]*historypb.HistoryEvent // by id; a nil one has gone
-
-	mu      sync.Mutex
-	answers map[string][]*workflowservice.DescribeWorkflowExecutionResponse // by id; the last one stays
-}
-
-func (f *fakeTemporal) ListWorkflow(
-	_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest,
-) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-	ids := f.listed
-	if id, alone := strings.CutPrefix(r.Query, "WorkflowId = "); alone {
-		ids = []string{strings.Trim(id, "'")}
-	}
-	var got workflowservice.ListWorkflowExecutionsResponse
-	for _, id := range ids {
-		got.Executions = append(got.Executions, described(id, completed).WorkflowExecutionInfo)
-	}
-	return &got, nil
-}
-
-func (f *fakeTemporal) DescribeWorkflowExecution(
-	_ context.Context, id, _ string,
-) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	answers := f.answers[id]
-	if len(answers) == 0 {
-		return nil, serviceerror.NewNotFound("no such workflow")
-	}
-	f.answers[id] = answers[min(1, len(answers)-1):]
-	return answers[0], nil
-}
-
-func (f *fakeTemporal) GetWorkflowHistory(
-	_ context.Context, id, _ string, _ bool, _ enumspb.HistoryEventFilterType,
-) client.HistoryEventIterator {
-	return &fakeEvents{f.histories[id]}
-}
-
-type fakeEvents struct{ left []*historypb.HistoryEvent }
-
-func (f *fakeEvents) HasNext() bool { return len(f.left) > 0 }
-
-func (f *fakeEvents) Next() (*historypb.HistoryEvent, error) {
-	next := f.left[0]
-	f.left = f.left[1:]
-	if next == nil {
-		return nil, serviceerror.NewNotFound("removed meanwhile")
-	}
-	return next, nil
-}
-
-func described(id string, status enumspb.WorkflowExecutionStatus) *workflowservice.DescribeWorkflowExecutionResponse {
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id}, Status: status, StartTime: timestamppb.New(noon),
-		Type: &commonpb.WorkflowType{Name: contract.TypeCheckoutSession},
-	}}
-}
 
 // event returns an event of a history as Temporal writes it in JSON: its type, its number, and its attributes.
 func event(t *testing.T, typ string, id int64, attributes string) *historypb.HistoryEvent {
@@ -106,55 +34,6 @@ func payload(t *testing.T, value any) string {
 	text, err := protojson.Marshal(encoded)
 	require.NoError(t, err)
 	return string(text)
-}
-
-func completedWith(t *testing.T, result any) *historypb.HistoryEvent {
-	return event(t, "WORKFLOW_EXECUTION_COMPLETED", 9, `"workflowExecutionCompletedEventAttributes": {"result": `+payload(t, result)+`}`)
-}
-
-func TestReadRuns_ListsWaitsAndReadsTheHistories(t *testing.T) {
-	t.Parallel()
-	ended := completedWith(t, contract.CheckoutSessionResult{Status: checkout.StatusCompleted})
-	started := event(t, "WORKFLOW_EXECUTION_STARTED", 1,
-		`"workflowExecutionStartedEventAttributes": {"input": `+payload(t, contract.CheckoutSessionInput{ExpiresAt: noon})+`}`)
-	signal := event(t, "WORKFLOW_EXECUTION_SIGNALED", 6, `"workflowExecutionSignaledEventAttributes": {"signalName": "retry_now"}`)
-	temporal := &fakeTemporal{
-		listed: []string{"cs_listed", "cs_behind", "cs_orphan", "cs_gone", "gone"},
-		answers: map[string][]*workflowservice.DescribeWorkflowExecutionResponse{
-			"cs_listed":   {described("cs_listed", completed)},
-			"cs_behind":   {described("cs_behind", running), described("cs_behind", completed)},
-			"cs_unlisted": {described("cs_unlisted", completed)},
-			"cs_pending":  {described("cs_pending", running)},
-			"cs_orphan":   {described("cs_orphan", running)},
-			"cs_gone":     {described("cs_gone", completed)},
-		},
-		histories: map[string][]*historypb.HistoryEvent{
-			"cs_listed": {started, ended}, "cs_behind": {signal, ended}, "cs_unlisted": {localSend(t, sendActivity, attemptResult(webhook.DeliveryDelivered, "")), ended},
-			"cs_orphan": {started}, "cs_gone": {ended, nil},
-		},
-	}
-	f := &Facts{At: noon}
-	for id, status := range map[string]checkout.Status{
-		"cs_listed": checkout.StatusCompleted, "cs_behind": checkout.StatusCompleted, "cs_unlisted": checkout.StatusCompleted,
-		"cs_pending": checkout.StatusPending, "cs_none": checkout.StatusExpired,
-	} {
-		f.Sessions = append(f.Sessions, &Session{ID: id, Status: status})
-	}
-	require.NoError(t, readRuns(t.Context(), Sources{Temporal: temporal, Progress: func(string) {}}, f))
-
-	want := map[string]Run{
-		"cs_listed":   {Status: completed, Result: "completed", ExpiresAt: noon, Unsent: true},
-		"cs_behind":   {Status: completed, Result: "completed", RetryNow: []time.Time{noon}, Unsent: true},
-		"cs_unlisted": {Status: completed, Result: "completed"},
-		"cs_pending":  {Status: running, Unsent: true},
-		"cs_orphan":   {Status: running, ExpiresAt: noon, Unsent: true},
-		"cs_gone":     {Status: completed}, // it is said nothing about what it sent
-	}
-	for id, r := range want {
-		r.Type, r.WorkflowID, r.RunID, r.StartedAt, r.Last = contract.TypeCheckoutSession, id, "run of "+id, noon, true
-		want[id] = r
-	}
-	require.Equal(t, want, by(f.Runs, func(r Run) string { return r.WorkflowID }))
 }
 
 func scheduledSend(t *testing.T) *historypb.HistoryEvent {
@@ -214,6 +93,12 @@ func TestApply_KnowsWhatBeganAnAttempt(t *testing.T) {
 		r.apply(c.history)
 		require.Equal(t, c.want, !r.Unsent, c.name)
 	}
+	var r Run
+	r.apply([]*historypb.HistoryEvent{
+		event(t, "WORKFLOW_EXECUTION_SIGNALED", 6, `"workflowExecutionSignaledEventAttributes": {"signalName": "retry_now"}`),
+		event(t, "WORKFLOW_EXECUTION_SIGNALED", 7, `"workflowExecutionSignaledEventAttributes": {"signalName": "hold"}`),
+	})
+	require.Equal(t, []time.Time{noon}, r.RetryNow)
 }
 
 func TestBehind_OfADelivery(t *testing.T) {
