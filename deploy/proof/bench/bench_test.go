@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"math"
 	"net/http"
 	"os"
 	"regexp"
@@ -38,13 +37,6 @@ func TestCompare_WarnsOfASpreadThatIsWiderThanTheDifference(t *testing.T) {
 		compare("ours / bare", []float64{0.5, 1.3, 1.2, 1.25, 9}))
 	require.Contains(t, compare("", []float64{0.5, 1.3, 1.2, 0.9, 9}), "WARNING: they differ more")
 	require.Contains(t, compare("", []float64{1.3, 1.2, 1.25}), "WARNING: too few")
-}
-
-func TestMedian(t *testing.T) {
-	t.Parallel()
-	require.InDelta(t, 2, median([]float64{3, 1, 2}), 0)
-	require.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
-	require.True(t, math.IsNaN(median(nil)))
 }
 
 func TestShop_CountsWhatDidNotArrive(t *testing.T) {
@@ -82,7 +74,7 @@ state_transition_count_count{namespace="a"} 8
 restarts 1
 `))
 	require.NoError(t, err)
-	require.Equal(t, map[string]float64{actions: 7, frontendRPCs: 5, historyRPCs: 6, transitions: 8}, got)
+	require.Equal(t, map[string]float64{"actions": 7, "frontend requests": 5, "history requests": 6, transitions: 8}, got)
 	_, err = temporalCounters(strings.NewReader(`action{namespace="a"} many`))
 	require.ErrorContains(t, err, "action")
 }

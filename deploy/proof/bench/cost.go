@@ -28,37 +28,45 @@ const (
 	costWarmUp  = 20 // sessions of each kind before the first count: they fill caches and the first pages
 )
 
-// The rows of the report. Each is a counter that only grows, or a size. Those with a comma at the end
-// have one row for each database or program.
+// transitions is the row of which the result speaks.
+const transitions = "state transitions"
+
+// counters are the rows that Temporal's server counts: each has a metric and, where it matters, a service.
+var counters = []struct{ row, metric string }{
+	// Each stored change of a run reports the run's number of changes: their count is what it costs.
+	{transitions, "state_transition_count_count"},
+	{"actions", "action"},
+	{"frontend requests", "service_requests frontend"},
+	{"history requests", "service_requests history"},
+	{"matching requests", "service_requests matching"},
+	{"persistence operations", "persistence_requests"},
+	{"visibility operations", "visibility_persistence_requests"},
+}
+
+// The other rows. Those with a comma at the end are one row for each database or program.
 const (
-	transitions   = "state transitions"
-	actions       = "actions"
-	frontendRPCs  = "frontend requests"
-	historyRPCs   = "history requests"
-	matchingRPCs  = "matching requests"
-	persistence   = "persistence operations"
-	visibilityOps = "visibility operations"
-	wal           = "WAL KB"     // of all databases: PostgreSQL has one log
-	walPages      = "WAL, pages" // whole pages: PostgreSQL writes each once after a checkpoint
-	commits       = "commits, "
-	kept          = "kept KB, "
-	cpuMS         = "CPU ms, "
+	wal      = "WAL KB"     // of all databases: PostgreSQL has one log
+	walPages = "WAL, pages" // whole pages: PostgreSQL writes each once after a checkpoint
+	commits  = "commits, "
+	kept     = "kept KB, "
+	cpuMS    = "CPU ms, "
 )
 
 var databases = []string{"temporal", "temporal_visibility", "checkout"}
 
-// costRows returns the rows in their order.
-func costRows() []string {
-	rows := []string{
-		transitions, actions, frontendRPCs, historyRPCs, matchingRPCs, persistence, visibilityOps, wal, walPages,
+// costRows returns the rows of the report in their order. Each is a counter that only grows, or a size.
+func costRows() (rows []string) {
+	for _, c := range counters {
+		rows = append(rows, c.row)
 	}
-	for _, quantity := range []string{commits, kept} {
-		for _, database := range databases {
-			rows = append(rows, quantity+database)
+	rows = append(rows, wal, walPages)
+	for _, of := range []struct {
+		quantity string
+		names    []string
+	}{{commits, databases}, {kept, databases}, {cpuMS, programs}} {
+		for _, name := range of.names {
+			rows = append(rows, of.quantity+name)
 		}
-	}
-	for _, program := range programs {
-		rows = append(rows, cpuMS+program)
 	}
 	return rows
 }
@@ -201,24 +209,12 @@ func (m *meter) read(ctx context.Context) (map[string]float64, error) {
 	return got, nil
 }
 
-// counterRows are the rows that Temporal's server counts, by metric and, where it matters, by service.
-var counterRows = map[string]string{
-	// Each stored change of a run reports the run's number of changes: their count is what it costs.
-	"state_transition_count_count":    transitions,
-	"action":                          actions,
-	"persistence_requests":            persistence,
-	"visibility_persistence_requests": visibilityOps,
-	"service_requests frontend":       frontendRPCs,
-	"service_requests history":        historyRPCs,
-	"service_requests matching":       matchingRPCs,
-}
-
 var (
 	sampleLine   = regexp.MustCompile(`^(\w+)\{(.*)\} (\S+)$`)
 	serviceLabel = regexp.MustCompile(`(?:^|,)service_name="(\w+)"`)
 )
 
-// temporalCounters returns the rows of counterRows from metrics in Prometheus' text form.
+// temporalCounters returns the rows of counters from metrics in Prometheus' text form.
 func temporalCounters(metrics io.Reader) (map[string]float64, error) {
 	got := map[string]float64{}
 	lines := bufio.NewScanner(metrics)
@@ -227,18 +223,20 @@ func temporalCounters(metrics io.Reader) (map[string]float64, error) {
 		if sample == nil {
 			continue
 		}
-		row, ok := counterRows[sample[1]]
-		if service := serviceLabel.FindStringSubmatch(sample[2]); !ok && service != nil {
-			row, ok = counterRows[sample[1]+" "+service[1]]
+		ofService := ""
+		if service := serviceLabel.FindStringSubmatch(sample[2]); service != nil {
+			ofService = sample[1] + " " + service[1]
 		}
-		if !ok {
-			continue
+		for _, c := range counters {
+			if c.metric != sample[1] && c.metric != ofService {
+				continue
+			}
+			value, err := strconv.ParseFloat(sample[3], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", sample[1], err)
+			}
+			got[c.row] += value
 		}
-		value, err := strconv.ParseFloat(sample[3], 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", sample[1], err)
-		}
-		got[row] += value
 	}
 	return got, lines.Err()
 }

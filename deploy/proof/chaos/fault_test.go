@@ -23,44 +23,23 @@ import (
 
 func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// fakePart is a part that records each call. Its first starts fail.
-type fakePart struct {
-	part
-	calls []string
-	fails int
-	ended chan struct{}
-}
-
-func newPart(name, kind string) *fakePart {
-	f := &fakePart{ended: make(chan struct{})}
-	f.name, f.kind = name, kind
-	end := func(how string) func() {
-		return func() { f.calls = append(f.calls, how); close(f.ended) }
-	}
-	f.kill, f.stop = end("kill"), end("stop")
-	f.done = func() <-chan struct{} { return f.ended }
-	f.start = func(context.Context) error {
-		if f.fails > 0 {
-			f.fails--
-			f.calls = append(f.calls, "start in vain")
-			return errors.New("PostgreSQL is away\nand more lines")
-		}
-		f.calls, f.ended = append(f.calls, "start"), make(chan struct{})
-		return nil
-	}
-	return f
-}
-
-func TestKilledAndStopped_StartThePartUntilItRuns(t *testing.T) {
+func TestKilledAndStopped_EndThePartAndStartItUntilItRuns(t *testing.T) {
 	t.Parallel()
 	for how, fault := range map[string]injection{"kill": killed, "stop": stopped} {
 		synctest.Test(t, func(t *testing.T) {
+			var calls []string
+			p := &part{name: "worker 1"}
+			p.kill, p.stop = func() { calls = append(calls, "kill") }, func() { calls = append(calls, "stop") }
+			p.start = func(context.Context) (err error) {
+				if calls = append(calls, "start"); len(calls) < 3 {
+					err = errors.New("PostgreSQL is away\nand more lines")
+				}
+				return err
+			}
 			var out bytes.Buffer
-			p := newPart("worker 1", "worker")
-			p.fails = 2
-			require.True(t, fault(t.Context(), &chaos{rig: &rig{out: &out}}, &p.part, newRandom()))
-			require.Equal(t, []string{how, "start in vain", "start in vain", "start"}, p.calls)
-			require.Equal(t, strings.Repeat("worker 1 does not start yet: PostgreSQL is away\n", 2), out.String())
+			require.True(t, fault(t.Context(), &chaos{rig: &rig{out: &out}}, p, newRandom()))
+			require.Equal(t, []string{how, "start", "start"}, calls)
+			require.Equal(t, "worker 1 does not start yet: PostgreSQL is away\n", out.String())
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,37 +26,32 @@ func TestMain(m *testing.M) {
 // also on a busy computer. The command has the long form.
 func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	t.Parallel()
-	if !*long {
-		t.Skip("takes minutes: -long runs it")
-	}
-	o, err := parseRun([]string{"-sessions", "150", "-deliveries", "150", "-faults", "12", "-every", "1600ms", "-for", "25s", "-within", "2m", "-data", t.TempDir(), "-histories", "100"}, io.Discard)
-	require.NoError(t, err)
-	var progress, out bytes.Buffer
-	if err := runChaos(t.Context(), o, &out, &progress); err != nil {
-		t.Error(err) // before the long report
-	}
-	t.Logf("%s%s", progress.String(), out.String())
-	require.Regexp(t, `sessions: \d+ completed`, out.String(), "customers can pay")
+	out := shortRun(t, "-sessions", "150", "-deliveries", "150", "-faults", "12", "-for", "25s", "-within", "2m", "-histories", "100")
+	require.Regexp(t, `sessions: \d+ completed`, out, "customers can pay")
 }
 
 // TestRun_Live is the short form of the run with live mode.
 func TestRun_Live(t *testing.T) {
+	out := shortRun(t, "-live", "-sessions", "60", "-deliveries", "1", "-payouts", "30", "-faults", "15", "-for", "45s",
+		"-customers", "8", "-within", "5m", "-wait", "6m", "-histories", "30")
+	for _, currency := range invariant.LiveCurrencies {
+		require.Regexp(t, `live payouts: .*\d+ `+string(currency)+` sent`, out)
+	}
+}
+
+// shortRun returns the report.
+func shortRun(t *testing.T, args ...string) string {
 	if !*long {
 		t.Skip("takes minutes: -long runs it")
 	}
-	o, err := parseRun([]string{
-		"-live", "-sessions", "60", "-deliveries", "1", "-payouts", "30", "-faults", "15", "-every", "1600ms", "-for", "45s",
-		"-customers", "8", "-within", "5m", "-wait", "6m", "-data", t.TempDir(), "-histories", "30",
-	}, io.Discard)
+	o, err := parseRun(append(args, "-every", "1600ms", "-data", t.TempDir()), io.Discard)
 	require.NoError(t, err)
 	var progress, out bytes.Buffer
 	if err := runChaos(t.Context(), o, &out, &progress); err != nil {
 		t.Error(err) // before the long report
 	}
 	t.Logf("%s%s", progress.String(), out.String())
-	for _, currency := range invariant.LiveCurrencies {
-		require.Regexp(t, `live payouts: .*\d+ `+string(currency)+` sent`, out.String())
-	}
+	return out.String()
 }
 
 func TestParseRun_DrawsTheKindsThatItNames(t *testing.T) {
@@ -80,18 +74,9 @@ func TestParseRun_DrawsTheKindsThatItNames(t *testing.T) {
 	require.ErrorContains(t, err, `there is no kind "bitcoin"`, "only a run with live mode has it")
 }
 
-const databaseURL = "DATABASE_URL=postgres://u:hidden@127.0.0.1:1/db"
-
-func TestParseCheck_ReadsTheScheduleOfTheStack(t *testing.T) {
-	t.Parallel()
-	o, err := parseCheck(nil, []string{databaseURL, "CHECKOUT_TEST_RETRY_SCHEDULE=2s,2s,3s,4s,5s"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, 4*time.Second, o.sources.Schedule[3])
-}
-
 func TestCheck_WithoutPostgresSaysSoAndNoPassword(t *testing.T) {
 	t.Parallel()
-	o, err := parseCheck(nil, []string{databaseURL}, io.Discard)
+	o, err := parseCheck(nil, []string{"DATABASE_URL=postgres://u:hidden@127.0.0.1:1/db"}, io.Discard)
 	require.NoError(t, err)
 	err = check(t.Context(), o, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "no answer from PostgreSQL")
