@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,13 +42,7 @@ type checkOptions struct {
 // parseCheck reads flags and settings. Its errors say how to correct the call.
 func parseCheck(args, environment []string, help io.Writer) (checkOptions, error) {
 	var o checkOptions
-	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	flags.SetOutput(help)
-	flags.Usage = func() {
-		fmt.Fprint(help, checkUsage)
-		flags.PrintDefaults()
-	}
-
+	flags := newFlags("check", checkUsage, help)
 	about := "`FILE` of a receiver's log; may be given several times. Without one, what needs it is not checked"
 	flags.Func("receiver-log", about, func(path string) error {
 		o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
@@ -57,13 +50,9 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	})
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")
 	flags.BoolVar(&o.json, "json", false, "write one JSON object instead of lines and a table")
-	if err := flags.Parse(args); err != nil {
+	if err := parse(flags, args); err != nil {
 		return o, err
 	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
-	}
-
 	schedule, err := config.ParseSchedule(env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"])
 	if err != nil {
 		return o, fmt.Errorf("CHECKOUT_TEST_RETRY_SCHEDULE %w", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -240,19 +241,24 @@ func (c *chaos) readRecovery(ctx context.Context, said string) (chosen, losses [
 // namesPayment matches the name of a payment: a transaction, on Bitcoin with an output.
 var namesPayment = regexp.MustCompile(`^0x[0-9a-f]+$|^[0-9a-f]{64}:[0-9]+$`)
 
+// known returns the payouts of which merchants knew before a restore.
+func (w *world) known() []invariant.LostPayout {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.siege.Known))
+}
+
 // paidBy returns the payment that was paid out as a line of treasury recover says, as merchants know it.
 func (c *chaos) paidBy(line string) (transactionID string) {
 	hash, _, _ := strings.Cut(strings.Fields(line)[0], ":")
-	c.world.updateSiege(func(s *invariant.Siege) {
-		for _, p := range s.Known {
-			// A transaction of Bitcoin pays several, each of another amount.
-			is := p.Currency != money.BTC || strings.Contains(line, " "+p.Amount+" ") && strings.Contains(line, p.Destination)
-			if is && slices.Contains(p.Hashes, hash) {
-				transactionID = p.TransactionID
-			}
+	for _, p := range c.world.known() {
+		// A transaction of Bitcoin pays several, each of another amount.
+		is := p.Currency != money.BTC || strings.Contains(line, " "+p.Amount+" ") && strings.Contains(line, p.Destination)
+		if is && slices.Contains(p.Hashes, hash) {
+			return p.TransactionID
 		}
-	})
-	return transactionID
+	}
+	return ""
 }
 
 // sendAgain gives the node what its treasury's wallet has and its pool has lost. On a real network other nodes still
@@ -319,29 +325,25 @@ func (c *chaos) refundUnknown(ctx context.Context) error {
 	return nil
 }
 
-// paidOnChain reports whether a transaction in a block paid out a payment whose row is lost.
-func (c *chaos) paidOnChain(ctx context.Context, transactionID string) (paid bool) {
-	var of []invariant.LostPayout
-	c.world.updateSiege(func(s *invariant.Siege) {
-		for _, p := range s.Known {
-			if p.TransactionID == transactionID {
-				of = append(of, p)
-			}
-		}
-	})
-	for _, p := range of {
+// paidOnChain reports whether a transaction in a block paid out a payment whose row is lost, or nobody knows.
+func (c *chaos) paidOnChain(ctx context.Context, transactionID string) bool {
+	for _, p := range c.world.known() {
+		network := p.Currency.Network()
 		for _, hash := range p.Hashes {
-			err := c.onNode(ctx, p.Currency.Network(), func(d *devstack.LiveDouble) error {
-				is, err := mined(ctx, d, p.Currency.Network(), hash)
-				paid = paid || is
+			if p.TransactionID != transactionID {
+				continue
+			}
+			var paid bool
+			err := c.onNode(ctx, network, func(d *devstack.LiveDouble) (err error) {
+				paid, err = mined(ctx, d, network, hash)
 				return err
 			})
-			if err != nil {
-				return true // nobody knows
+			if paid || err != nil {
+				return true
 			}
 		}
 	}
-	return paid
+	return false
 }
 
 // mined reports whether a transaction of the treasury is in a block, and paid.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -49,6 +50,25 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(exitUnknown)
 	}
+}
+
+func newFlags(command, usage string, help io.Writer) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.Usage = func() {
+		fmt.Fprint(help, usage)
+		flags.PrintDefaults()
+	}
+	return flags
+}
+
+// parse reads flags, without further arguments.
+func parse(flags *flag.FlagSet, args []string) error {
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
+	}
+	return err
 }
 
 func run(ctx context.Context, args []string) error {

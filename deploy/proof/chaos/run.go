@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -50,13 +49,7 @@ type runOptions struct {
 // parseRun reads flags. Its errors say how to correct the call.
 func parseRun(args []string, help io.Writer) (runOptions, error) {
 	o := runOptions{}
-	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.SetOutput(help)
-	flags.Usage = func() {
-		fmt.Fprint(help, runUsage)
-		flags.PrintDefaults()
-	}
-
+	flags := newFlags("run", runUsage, help)
 	flags.Uint64Var(&o.seed, "seed", 0, "what faults, customers and receivers are drawn from; 0 is a new one")
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
@@ -77,29 +70,26 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	flags.DurationVar(&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest")
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
 	flags.StringVar(&o.dir, "data", "", "an empty or new `DIRECTORY` for the data, which is kept; default a temporary one")
-	if err := flags.Parse(args); err != nil {
+	if err := parse(flags, args); err != nil {
 		return o, err
 	}
-
-	var err error
 	switch {
-	case flags.NArg() > 0:
-		return o, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
 	case o.every < 100*time.Millisecond:
 		return o, errors.New("-every must be at least 100ms")
 	case o.customers < 1:
 		return o, errors.New("-customers must be at least 1")
 	}
-	if o.kinds, err = kindsNamed(*names, o.live); err != nil {
+	named, err := kindsNamed(*names, o.live)
+	if err != nil {
 		return o, fmt.Errorf("-kinds: %w; there are\n%s", err, kindNames())
 	}
-	isMove := func(k faultKind) bool { return strings.HasPrefix(k.name, enemyPrefix) }
-	for _, k := range o.kinds {
-		if isMove(k) {
+	for _, k := range named {
+		if strings.HasPrefix(k.name, enemyPrefix) {
 			o.moves = append(o.moves, k)
+		} else {
+			o.kinds = append(o.kinds, k)
 		}
 	}
-	o.kinds = slices.DeleteFunc(slices.Clone(o.kinds), isMove)
 	o.seed = cmp.Or(o.seed, uint64(time.Now().UnixNano()))
 	return o, nil
 }
@@ -252,11 +242,11 @@ func (c *chaos) enough() bool {
 func (c *chaos) countDeliveries(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if n, err := query[int64](ctx, c.rig, `SELECT count(*) FROM webhook_delivery`); err == nil {
-		c.delivered.Store(n)
-	}
-	if n, err := query[int64](ctx, c.rig, `SELECT count(*) FROM payout WHERE mode = 'live'`); err == nil {
-		c.paidOut.Store(n)
+	counts, err := query[[]int64](ctx, c.rig, `
+		SELECT ARRAY[(SELECT count(*) FROM webhook_delivery), (SELECT count(*) FROM payout WHERE mode = 'live')]`)
+	if err == nil {
+		c.delivered.Store(counts[0])
+		c.paidOut.Store(counts[1])
 	}
 }
 

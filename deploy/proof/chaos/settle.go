@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -243,10 +244,8 @@ func (c *chaos) compareHolds(ctx context.Context) (held []invariant.Held, err er
 		var now map[string]invariant.Hold
 		now, err = c.rig.holds(ctx)
 		held = nil
-		for _, p := range c.rig.parts {
-			if p.metrics != "" {
-				held = append(held, invariant.Held{Process: p.name, Before: c.before[p.name], After: now[p.name]})
-			}
+		for _, name := range slices.Sorted(maps.Keys(c.before)) {
+			held = append(held, invariant.Held{Process: name, Before: c.before[name], After: now[name]})
 		}
 		leaks := slices.ContainsFunc(held, func(h invariant.Held) bool { return h.Leaks() != "" })
 		return err != nil || !leaks

@@ -146,41 +146,26 @@ func SearchDatabase(ctx context.Context, url, database string, canaries []Canary
 	if err != nil {
 		return nil, err
 	}
+	// A value as PostgreSQL shows its bytes, and as text.
+	hexes, texts := make([]string, len(canaries)), make([]string, len(canaries))
+	for i, c := range canaries {
+		hexes[i], texts[i] = hex.EncodeToString([]byte(c.Value)), c.Value
+		if strings.ContainsFunc(c.Value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			texts[i] = hexes[i]
+		}
+	}
 	found := map[string]map[int]int{}
 	for _, table := range tables {
-		if found[table], err = searchTable(ctx, conn, table, canaries); err != nil {
+		rows, _ := conn.Query(ctx, `
+			SELECT n.i - 1, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
+			JOIN unnest($1::text[], $2::text[]) WITH ORDINALITY n (hex, value, i)
+				ON strpos(line.text, n.hex) > 0 OR strpos(line.text, n.value) > 0 GROUP BY n.i`, hexes, texts)
+		found[table] = map[int]int{}
+		var i, n int
+		_, err := pgx.ForEachRow(rows, []any{&i, &n}, func() error { found[table][i] = n; return nil })
+		if err != nil {
 			return nil, fmt.Errorf("search %s: %w", table, err)
 		}
 	}
 	return found, nil
-}
-
-// searchTable reads the table once.
-func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []Canary) (map[int]int, error) {
-	var (
-		needles []string
-		of      []int
-	)
-	for i, c := range canaries {
-		forms := []string{hex.EncodeToString([]byte(c.Value))} // as PostgreSQL shows bytes
-		if !strings.ContainsFunc(c.Value, func(r rune) bool { return r < ' ' || r > '~' }) {
-			forms = append(forms, c.Value)
-		}
-		for _, form := range forms {
-			needles, of = append(needles, form), append(of, i)
-		}
-	}
-
-	rows, _ := conn.Query(ctx, `
-		SELECT hit.i, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
-		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text,
-			n.needle) > 0) hit GROUP BY hit.i`, needles) // ForEachRow returns the error
-
-	found := map[int]int{}
-	var at, n int
-	_, err := pgx.ForEachRow(rows, []any{&at, &n}, func() error {
-		found[of[at-1]] += n
-		return nil
-	})
-	return found, err
 }

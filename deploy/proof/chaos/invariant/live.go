@@ -206,26 +206,18 @@ type bitcoinTx struct {
 	} `json:"vout"`
 }
 
-// bitcoinReader finds the transactions that spend the treasury's coins.
-type bitcoinReader struct {
-	double *devstack.LiveDouble
-	coins  map[string]int // heights of the treasury's coins
-}
-
 // readBitcoin reads the treasury's transactions from every block: its wallet is asked for its addresses only.
 func (l *Live) readBitcoin(ctx context.Context, d *devstack.LiveDouble) error {
 	var head int
 	if err := d.Bitcoin.Call(ctx, "", &head, "getblockcount"); err != nil {
 		return err
 	}
-	r := bitcoinReader{d, map[string]int{}}
+	coins := map[string]int{} // heights of the treasury's coins
 	for height := 1; height <= head; height++ {
-		var (
-			hash  string
-			block struct {
-				Tx []bitcoinTx `json:"tx"`
-			}
-		)
+		var hash string
+		var block struct {
+			Tx []bitcoinTx `json:"tx"`
+		}
 		if err := d.Bitcoin.Call(ctx, "", &hash, "getblockhash", height); err != nil {
 			return err
 		}
@@ -233,10 +225,10 @@ func (l *Live) readBitcoin(ctx context.Context, d *devstack.LiveDouble) error {
 			return err
 		}
 		for _, tx := range block.Tx[1:] { // the first one is the miner's reward
-			if sent := r.sent(tx, height); len(sent.Slot) > 0 {
+			if sent := tx.spent(coins, height); len(sent.Slot) > 0 {
 				l.Sent = append(l.Sent, sent)
 			}
-			if err := r.keep(ctx, tx, height); err != nil {
+			if err := tx.addCoins(ctx, d, coins, height); err != nil {
 				return err
 			}
 		}
@@ -244,12 +236,12 @@ func (l *Live) readBitcoin(ctx context.Context, d *devstack.LiveDouble) error {
 	return nil
 }
 
-// sent returns the transaction with the treasury's coins that it spent.
-func (r bitcoinReader) sent(tx bitcoinTx, height int) SentTransaction {
+// spent returns the transaction with the treasury's coins that it spent.
+func (tx bitcoinTx) spent(coins map[string]int, height int) SentTransaction {
 	sent := SentTransaction{TxHash: tx.TxID}
 	for _, in := range tx.In {
 		coin := fmt.Sprintf("%s:%d", in.TxID, in.Vout)
-		if made, ours := r.coins[coin]; ours {
+		if made, ours := coins[coin]; ours {
 			sent.Slot = append(sent.Slot, coin)
 			sent.Hasty = sent.Hasty || height-made < devstack.BitcoinConfirmations
 		}
@@ -257,8 +249,8 @@ func (r bitcoinReader) sent(tx bitcoinTx, height int) SentTransaction {
 	return sent
 }
 
-// keep notes the coins that a transaction makes for the treasury.
-func (r bitcoinReader) keep(ctx context.Context, tx bitcoinTx, height int) error {
+// addCoins notes the coins that a transaction makes for the treasury.
+func (tx bitcoinTx) addCoins(ctx context.Context, d *devstack.LiveDouble, coins map[string]int, height int) error {
 	for _, out := range tx.Out {
 		var info struct {
 			Mine bool `json:"ismine"`
@@ -266,12 +258,11 @@ func (r bitcoinReader) keep(ctx context.Context, tx bitcoinTx, height int) error
 		if out.Script.Address == "" {
 			continue
 		}
-		err := r.double.Bitcoin.Call(ctx, devstack.TreasuryWallet, &info, "getaddressinfo", out.Script.Address)
-		if err != nil {
+		if err := d.Bitcoin.Call(ctx, devstack.TreasuryWallet, &info, "getaddressinfo", out.Script.Address); err != nil {
 			return err
 		}
 		if info.Mine {
-			r.coins[fmt.Sprintf("%s:%d", tx.TxID, out.N)] = height
+			coins[fmt.Sprintf("%s:%d", tx.TxID, out.N)] = height
 		}
 	}
 	return nil
