@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,9 +17,8 @@ type link struct {
 	target   string // host:port
 	listener net.Listener
 
-	mu    sync.Mutex
-	fault linkFault
-	conns map[net.Conn]bool // both sides of every connection
+	fault atomic.Value // a linkFault
+	conns sync.Map     // both sides of every connection, each a net.Conn
 }
 
 // linkFault is a fault of a link.
@@ -40,7 +40,7 @@ func startLink(name, address, target string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{name: name, target: target, listener: listener, conns: map[net.Conn]bool{}}
+	l := &link{name: name, target: target, listener: listener}
 	go l.serve()
 	return l, nil
 }
@@ -68,12 +68,14 @@ func (l *link) pass(client net.Conn) {
 		_ = client.Close() // as the target would refuse it
 		return
 	}
-	l.add(client, server)
+	for _, conn := range []net.Conn{client, server} {
+		l.conns.Store(conn, nil)
+		defer l.conns.Delete(conn)
+	}
 	var both sync.WaitGroup
 	both.Go(func() { l.copy(server, client, linkBlackHole) })
 	both.Go(func() { l.copy(client, server, linkBlackHole, linkSwallows) })
 	both.Wait()
-	l.remove(client, server)
 }
 
 // copy passes bytes on, or applies the fault. It keeps the bytes back during the faults holds. It
@@ -101,16 +103,13 @@ func (l *link) copy(to, from net.Conn, holds ...linkFault) {
 }
 
 func (l *link) current() linkFault {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fault
+	f, _ := l.fault.Load().(linkFault) // linkPasses at first
+	return f
 }
 
 // set begins a fault, or ends it with linkPasses.
 func (l *link) set(f linkFault) {
-	l.mu.Lock()
-	l.fault = f
-	l.mu.Unlock()
+	l.fault.Store(f)
 	if f == linkCut {
 		l.reset()
 	}
@@ -118,29 +117,11 @@ func (l *link) set(f linkFault) {
 
 // reset breaks every connection with a TCP reset. New connections work.
 func (l *link) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for conn := range l.conns {
+	for conn := range l.conns.Range {
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // then a close sends a TCP reset
+			_ = tcp.Close()      // an error means that it is already closed
 		}
-		_ = conn.Close() // an error means that it is already closed
-	}
-}
-
-func (l *link) add(conns ...net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, conn := range conns {
-		l.conns[conn] = true
-	}
-}
-
-func (l *link) remove(conns ...net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, conn := range conns {
-		delete(l.conns, conn)
 	}
 }
 

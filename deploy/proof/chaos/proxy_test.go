@@ -61,9 +61,11 @@ func TestLink_FailsAsItIsTold(t *testing.T) {
 
 	connections := func(n int) {
 		require.Eventually(t, func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return len(l.conns) == n
+			open := 0
+			for range l.conns.Range {
+				open++
+			}
+			return open == n
 		}, 10*time.Second, 10*time.Millisecond)
 	}
 	connections(0) // the earlier connections are closed

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -39,7 +37,7 @@ func (w *world) workflows(r *Result) {
 	}
 	for id, last := range w.rowless(contract.TypeWebhookDelivery) {
 		r.Checked++
-		if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
+		if last.Status != running &&
 			last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
 			continue // the row may be gone
 		}
@@ -60,7 +58,7 @@ func (w *world) foundOnly(d *Delivery, first Run) bool {
 		return false
 	}
 	parent := ofParent[len(ofParent)-1]
-	return parent.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && parent.ClosedAt.Before(first.StartedAt)
+	return parent.Status == completed && parent.ClosedAt.Before(first.StartedAt)
 }
 
 // activityResets returns how many more runs the row may count than Temporal. When an operator
@@ -87,13 +85,13 @@ func (w *world) outcomes(r *Result) {
 		}
 		r.Checked++
 		last := runs[len(runs)-1]
-		terminated := last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+		byOperator := last.Status == terminated
 		ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
 		switch {
 		case last.outcome() == d.Status:
-		case d.Status == webhook.DeliveryCanceled && terminated && w.endpoints[d.EndpointID].DeletedAt != nil:
+		case d.Status == webhook.DeliveryCanceled && byOperator && w.endpoints[d.EndpointID].DeletedAt != nil:
 			// The registration was deleted before a new run started.
-		case ended && terminated && (!w.Called || w.operated(d.ID, OpTerminate)):
+		case ended && byOperator && (!w.Called || w.operated(d.ID, OpTerminate)):
 			// An operator terminated the run after its row had ended, or during its last attempt, which then noted the
 			// end. Such a run needs no new start.
 		case d.Status == webhook.DeliveryDelivered && last.outcome() == webhook.DeliveryPending && last.ReportLost:
@@ -108,13 +106,13 @@ func (w *world) outcomes(r *Result) {
 // outcome returns the row's status that fits the end of a run; "" when none fits.
 func (r Run) outcome() webhook.DeliveryStatus {
 	switch r.Status {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+	case running:
 		return webhook.DeliveryPending
-	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+	case completed:
 		return webhook.DeliveryStatus(r.Result)
-	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+	case canceled:
 		return webhook.DeliveryCanceled
-	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+	case failed:
 		if r.Failure == contract.ErrTypeDeliveryPermanentlyFailed {
 			return webhook.DeliveryFailed
 		}

@@ -19,15 +19,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-const (
-	completed  = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-	failed     = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
-	running    = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	terminated = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
-	canceled   = enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
-	timedOut   = enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT
-)
-
 var (
 	noon    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	address = "http://127.0.0.1:9/webhook"
@@ -245,7 +236,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		{"7: whose row may be gone", func(f *Facts) { f.run("whd_x", noon, failed); f.DeliveryRetention = 24 * time.Hour }, ""},
 		{"7: a run that the row does not count", func(f *Facts) { f.run("whd_ok", noon.Add(time.Hour), completed) }, "7 whd_ok"},
 		{"7: one that continued as new is one with what it continued as", func(f *Facts) {
-			f.Runs = slices.Insert(f.Runs, 0, Run{Type: contract.TypeWebhookDelivery, WorkflowID: "whd_ok", RunID: "before", StartedAt: noon.Add(-time.Second), Status: enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW})
+			f.Runs = slices.Insert(f.Runs, 0, Run{Type: contract.TypeWebhookDelivery, WorkflowID: "whd_ok", RunID: "before", StartedAt: noon.Add(-time.Second), Status: continued})
 		}, ""},
 		{"7: one whose history shows no attempt is not counted", func(f *Facts) {
 			f.run("whd_ok", noon.Add(time.Hour), completed)
@@ -276,7 +267,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.lastRun("whd_ok").Status, f.lastRun("whd_ok").ReportLost = running, true
 		}, ""},
 		{"8: the run failed otherwise", func(f *Facts) { f.lastRun("whd_bad").Failure = "PanicError" }, "8 whd_bad"},
-		{"8: the run timed out", func(f *Facts) { f.lastRun("whd_bad").Status = timedOut }, "8 whd_bad"},
+		{"8: the run timed out", func(f *Facts) { f.lastRun("whd_bad").Status = enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT }, "8 whd_bad"},
 		{"8: the run was terminated", func(f *Facts) { f.lastRun("whd_ok").Status = terminated }, "8 whd_ok"},
 		{"8: the run says canceled", func(f *Facts) { f.lastRun("whd_ok").Result = string(webhook.DeliveryCanceled) }, "8 whd_ok"},
 		{"8: the row is pending, the run over", func(f *Facts) { f.of("whd_ok").Status = webhook.DeliveryPending }, "8 whd_ok"},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
@@ -50,7 +49,7 @@ func (f *Facts) addLive() {
 		f.Events = append(f.Events, e)
 	}
 	f.Runs = append(f.Runs, Run{
-		Type: contract.TypeCheckoutSession, WorkflowID: "cs_live", RunID: "r-live", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, StartedAt: made, Last: true,
+		Type: contract.TypeCheckoutSession, WorkflowID: "cs_live", RunID: "r-live", Status: completed, StartedAt: made, Last: true,
 		Result: string(checkout.StatusCompleted),
 	})
 	f.Transfers = []Transfer{{

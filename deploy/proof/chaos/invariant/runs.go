@@ -17,6 +17,16 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// Statuses of runs.
+const (
+	completed  = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	failed     = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+	running    = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	terminated = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	canceled   = enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
+	continued  = enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
+)
+
 // Run is one run of a CheckoutSession or a WebhookDelivery.
 type Run struct {
 	Type                string // contract.TypeCheckoutSession or contract.TypeWebhookDelivery
@@ -51,9 +61,7 @@ func (r Run) compare(other Run) int {
 
 // abandoned reports whether a run was ended from outside. Its attempts then do not explain its end.
 func (r Run) abandoned() bool {
-	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED ||
-		r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
-		r.Result == string(webhook.DeliveryCanceled)
+	return r.Status == terminated || r.Status == canceled || r.Result == string(webhook.DeliveryCanceled)
 }
 
 // joined joins each run that continued as new with its successors: together they are one run of the
@@ -61,7 +69,7 @@ func (r Run) abandoned() bool {
 func joined(runs []Run) []Run {
 	var all []Run
 	for _, r := range runs {
-		if n := len(all); n > 0 && all[n-1].Status == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+		if n := len(all); n > 0 && all[n-1].Status == continued {
 			before := all[n-1]
 			r.StartedAt, r.Parent = before.StartedAt, before.Parent
 			r.Unsent = r.Unsent && before.Unsent
@@ -87,16 +95,16 @@ func (r *Run) apply(history []*historypb.HistoryEvent) {
 				r.ExpiresAt = in.ExpiresAt
 			}
 		}
-		if completed := e.GetWorkflowExecutionCompletedEventAttributes(); completed != nil {
+		if ended := e.GetWorkflowExecutionCompletedEventAttributes(); ended != nil {
 			var result struct { // fits the results of both workflow types
 				Status string `json:"status"`
 			}
-			if decode(completed.GetResult(), &result) == nil {
+			if decode(ended.GetResult(), &result) == nil {
 				r.Result = result.Status
 			}
 		}
-		if failed := e.GetWorkflowExecutionFailedEventAttributes(); failed != nil {
-			r.Failure = failed.GetFailure().GetApplicationFailureInfo().GetType()
+		if ended := e.GetWorkflowExecutionFailedEventAttributes(); ended != nil {
+			r.Failure = ended.GetFailure().GetApplicationFailureInfo().GetType()
 		}
 	}
 	r.Unsent = !sends.any() && !slices.ContainsFunc(r.pending, tried)
@@ -134,9 +142,9 @@ func (s sends) apply(e *historypb.HistoryEvent) {
 		id := e.GetActivityTaskStartedEventAttributes().GetScheduledEventId()
 		s.begun[id] = s.scheduled[id]
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-		completed := e.GetActivityTaskCompletedEventAttributes()
-		id := completed.GetScheduledEventId()
-		s.begun[id] = s.begun[id] && begun(completed.GetResult())
+		ended := e.GetActivityTaskCompletedEventAttributes()
+		id := ended.GetScheduledEventId()
+		s.begun[id] = s.begun[id] && begun(ended.GetResult())
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		s.begun[e.EventId] = begunLocally(e.GetMarkerRecordedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
@@ -209,16 +217,16 @@ func replay(run Run, events []*historypb.HistoryEvent) []History {
 // normal causes: a message that came during a task, an operator's reset, and a server or worker
 // that went away.
 func taskFailure(e *historypb.HistoryEvent) string {
-	failed := e.GetWorkflowTaskFailedEventAttributes()
-	if failed == nil {
+	failure := e.GetWorkflowTaskFailedEventAttributes()
+	if failure == nil {
 		return ""
 	}
-	switch cause := failed.GetCause(); cause {
+	switch cause := failure.GetCause(); cause {
 	case enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
 		enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_FAILOVER_CLOSE_COMMAND,
 		enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE:
 		return ""
 	default:
-		return cause.String() + ": " + failed.GetFailure().GetMessage()
+		return cause.String() + ": " + failure.GetFailure().GetMessage()
 	}
 }

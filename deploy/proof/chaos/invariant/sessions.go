@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -105,7 +103,7 @@ func (w *world) sessionRuns(r *Result) {
 		// The creation was rolled back: the run closes quietly when its time is over.
 		r.Checked++
 		switch {
-		case last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
+		case last.Status == running && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
 			r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt))
 		case last.Result != "":
 			r.violated(id, "is %s, and there is no such row", last.Result)
@@ -122,14 +120,14 @@ func (w *world) sessionRuns(r *Result) {
 // after the row had ended. While the row is pending, Reconcile starts a new run.
 func (w *world) agrees(s *Session, last Run) bool {
 	switch last.Status {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+	case running:
 		// The workflow task that expired the session was lost after it wrote the row. The run
 		// learns this when its timer fires.
 		endsLater := s.Status == checkout.StatusExpired && w.At.Before(s.ExpiresAt.Add(overdueTime))
 		return s.Status == checkout.StatusPending || endsLater
-	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+	case completed:
 		return last.Result == string(s.Status)
-	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+	case terminated:
 		return s.Status.Final() && (!w.Called || w.operated(s.ID, OpTerminate))
 	}
 	return false

@@ -168,7 +168,7 @@ func (t runReader) history(ctx context.Context, run Run) (all []*historypb.Histo
 
 // behind reports whether an open run must still learn that its row has ended, and will soon.
 func (w *world) behind(run Run) bool {
-	if run.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if run.Status != running {
 		return false
 	}
 	if s := w.sessions[run.WorkflowID]; s != nil {
