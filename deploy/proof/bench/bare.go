@@ -43,7 +43,6 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-
 	paid, err := b.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: "pay", WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -73,18 +72,16 @@ func bareSession(ctx workflow.Context) error {
 		if err := workflow.ExecuteActivity(bareActivity(ctx), b.Nothing).Get(ctx, nil); err != nil {
 			return err
 		}
-		err := workflow.ExecuteLocalActivity(bareLocal(ctx), b.Nothing).Get(ctx, nil)
+		err := workflow.ExecuteLocalActivity(bareActivity(ctx), b.Nothing).Get(ctx, nil)
 		paid = true
 		return err
 	})
 	if err != nil {
 		return err
 	}
-
 	if _, err := workflow.AwaitWithTimeout(ctx, time.Hour, func() bool { return paid }); err != nil {
 		return err
 	}
-
 	ctx = workflow.WithChildOptions(
 		ctx, workflow.ChildWorkflowOptions{ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON},
 	)
@@ -104,12 +101,8 @@ func bareDelivery(ctx workflow.Context, session string) error {
 	return workflow.ExecuteActivity(bareActivity(ctx), b.Arrive, session).Get(ctx, nil)
 }
 
-const bareTimeout = 10 * time.Second
-
 func bareActivity(ctx workflow.Context) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: bareTimeout})
-}
-
-func bareLocal(ctx workflow.Context) workflow.Context {
-	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: bareTimeout})
+	const timeout = 10 * time.Second
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: timeout})
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: timeout})
 }

@@ -76,7 +76,6 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
-
 	fmt.Fprintln(os.Stderr, "==>", bench.name)
 	got, err := measure(ctx)
 	if err != nil {

@@ -40,7 +40,6 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.dir, err = os.MkdirTemp("", "checkout-bench-"); err != nil {
 		return r, err
 	}
-
 	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
 	o.Env = []string{
 		"CHECKOUT_LOG_LEVEL=warn",
@@ -52,7 +51,6 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.stack, err = devstack.Start(ctx, o); err != nil {
 		return r, err
 	}
-
 	if r.store, err = r.stack.OpenStore(ctx, 16); err != nil {
 		return r, err
 	}
@@ -62,7 +60,6 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.plain, err = r.dial(ctx, &client.GrpcCompressionNone{}); err != nil {
 		return r, err
 	}
-
 	r.runs = &runs.Client{Temporal: r.plain}
 	return r, nil
 }

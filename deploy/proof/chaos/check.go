@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
@@ -84,7 +83,6 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	o.sources.Progress = func(text string) {
 		fmt.Fprintf(progress, "%6.1f s  %s\n", time.Since(began).Seconds(), text)
 	}
-
 	var (
 		r   report
 		err error
@@ -92,7 +90,6 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	if r.Unsettled, err = settle(ctx, o); err != nil {
 		return err
 	}
-
 	options, err := o.Temporal.Options()
 	if err != nil {
 		return err
@@ -106,7 +103,6 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-
 	r.At, r.Invariants = facts.At, invariant.Check(facts)
 	for _, d := range facts.Deliveries {
 		if d.Moved {
@@ -136,16 +132,14 @@ func violations(results []invariant.Result) int {
 // settle waits until everything has come to rest, within the time allowed. It returns the work that
 // has not, in words.
 func settle(ctx context.Context, o checkOptions) (string, error) {
-	conn, err := pgx.Connect(ctx, o.sources.DatabaseURL)
-	if err != nil {
-		return "", errors.New("no answer from PostgreSQL; is DATABASE_URL right?") // the error may quote the URL
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	stack := &rig{databaseURL: o.sources.DatabaseURL}
 	for end := time.Now().Add(o.wait); ; {
-		var words string
-		err := conn.QueryRow(ctx, invariant.Unsettled).Scan(&words)
-		if err != nil || words == "" || time.Now().After(end) {
-			return words, err
+		words, err := query[string](ctx, stack, invariant.Unsettled)
+		if err != nil {
+			return "", errors.New("no answer from PostgreSQL; is DATABASE_URL right?") // the error may quote the URL
+		}
+		if words == "" || time.Now().After(end) {
+			return words, nil
 		}
 		o.sources.Progress("waiting: " + words)
 		if pause(ctx, min(2*time.Second, time.Until(end)+time.Millisecond)); ctx.Err() != nil {
@@ -164,7 +158,6 @@ func (r report) print(out io.Writer) error {
 	if r.Violations > 0 {
 		fmt.Fprintln(out)
 	}
-
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "invariant\tchecked\tviolations\t")
 	for _, i := range r.Invariants {

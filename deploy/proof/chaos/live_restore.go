@@ -51,7 +51,6 @@ func (c *chaos) restore(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }() // the data of the run goes as well
 	c.world.backup.Lock()                    // a refund in the lost time would be a stranger's
 	defer c.world.backup.Unlock()
-
 	lost := invariant.Span{}
 	err = c.halted(ctx, func(parts []*part) error {
 		for _, p := range parts {

@@ -177,7 +177,6 @@ func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
 	if c.quietReceivers.Load() {
 		attempt += 100 // after the faults, stop misbehaving
 	}
-
 	switch first := attempt <= 1; {
 	case kind < 8: // accepts attempt 2 to 6
 		if attempt < 2+int(kind%5) {

@@ -83,7 +83,6 @@ func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig
 	if err != nil {
 		return nil, err
 	}
-
 	r.databaseURL = r.stack.DatabaseURL()
 	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
 	r.addStackParts()

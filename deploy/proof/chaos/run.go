@@ -142,7 +142,6 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 			return err
 		}
 	}
-
 	c := &chaos{runOptions: o, out: progress, began: time.Now(), life: ctx}
 	got, err := c.run(ctx)
 	if temporary && err == nil && violations(got.results) == 0 {
@@ -183,7 +182,6 @@ func (c *chaos) run(ctx context.Context) (*outcome, error) {
 	watcher.Go(func() { c.rig.watch(watching, c.ended) })
 	defer watcher.Wait()
 	defer stopWatching()
-
 	c.loadBegan = time.Now()
 	c.breakThings(ctx)
 	if ctx.Err() != nil {

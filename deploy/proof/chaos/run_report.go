@@ -57,7 +57,6 @@ func (c *chaos) print(out io.Writer, o *outcome) error {
 			fmt.Fprintf(out, "the treasury was frozen: %s\n", why)
 		}
 	}
-
 	status := map[string]string{} // of each session
 	for _, s := range o.facts.Sessions {
 		status[s.ID] = string(s.Status)

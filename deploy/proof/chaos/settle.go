@@ -33,7 +33,6 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 	if rest.LongestRetry, err = c.longestRetry(ctx); err != nil {
 		return err
 	}
-
 	for said := time.Now(); ; pause(ctx, 500*time.Millisecond) {
 		if err := c.keepTreasury(ctx); err != nil {
 			return err
@@ -65,7 +64,6 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 			c.say("waiting: %s", rest.Restless)
 		}
 	}
-
 	rest.IdleInTx, err = query[int](ctx, c.rig, `
 		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout'
 			AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`)
@@ -75,7 +73,6 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 	if rest.Held, err = c.compareHolds(ctx); err != nil {
 		return err
 	}
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest.UnwishedExits = append([]string{}, c.exits...)

@@ -36,12 +36,10 @@ func (w *world) checkRuns(d *Delivery, r *Result) {
 			r.violated(d.ID, "has an attempt %d.%d and counts %d runs", a.Run, a.Number, d.Run)
 		}
 	}
-
 	final := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
 	if final && !with[d.Run] {
 		r.violated(d.ID, "is %s, and run %d has no attempts", d.Status, d.Run)
 	}
-
 	without := 0
 	for run := 1; run < d.Run; run++ {
 		if !with[run] {

@@ -63,7 +63,6 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 			r.violated(e.ID, "delivery %s is to a session's own address, which the session does not have", d.ID)
 		}
 	}
-
 	for _, endpoint := range registrations {
 		there, sure := endpoint.thereAt(e.CreatedAt)
 		d := has[endpoint.ID]
@@ -78,7 +77,6 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 			r.violated(e.ID, "delivery %s is to registration %s, which does not list %s", d.ID, endpoint.ID, e.Type)
 		}
 	}
-
 	for endpointID, d := range has {
 		r.violated(e.ID, "delivery %s is to %s, which is no registration of the merchant", d.ID, endpointID)
 	}

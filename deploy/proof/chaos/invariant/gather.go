@@ -38,7 +38,6 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}
 	}
-
 	conn, err := pgx.Connect(ctx, s.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("no answer from PostgreSQL: %w", err)

@@ -174,6 +174,32 @@ func (f *Facts) endpoint(e Endpoint) {
 
 func registered(e Endpoint) func(*Facts) { return func(f *Facts) { f.endpoint(e) } }
 
+// foundByReconcile lets Reconcile start whd_ok at noon, some time after its session's run closed.
+func (f *Facts) foundByReconcile(closed time.Duration) {
+	f.lastRun("whd_ok").Parent, f.lastRun("cs_1").ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(closed)
+}
+
+// hurryTwice lets two attempts of whd_bad come a minute early. The row has the wish for the second one.
+func (f *Facts) hurryTwice() {
+	f.shift("whd_bad", 3, -time.Minute)
+	f.shift("whd_bad", 4, -time.Minute)
+	f.of("whd_bad").HurriedAt = new(f.attemptOf("whd_bad", 4).StartedAt.Add(-time.Second))
+}
+
+// requestAgain adds a request like the first one of whd_ok.
+func (f *Facts) requestAgain(change func(*devstack.LoggedRequest)) {
+	r := *f.requestOf("whd_ok", 1)
+	change(&r)
+	f.Requests = append(f.Requests, r)
+}
+
+// deliverLive makes whd_bad a delivery of live mode, of no session.
+func (f *Facts) deliverLive() {
+	f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
+	f.endpoint(Endpoint{ID: "wh_live", Mode: checkout.ModeLive})
+	f.of("whd_bad").EndpointID = "wh_live"
+}
+
 type brokenCase struct {
 	name   string
 	change func(f *Facts)
@@ -306,14 +332,10 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.Requests = []devstack.LoggedRequest{{At: noon.Add(40 * time.Hour), Listener: address, Started: true}}
 		}, ""},
 
-		{"7: Reconcile hid that it was not started", func(f *Facts) {
-			f.lastRun("whd_ok").Parent, f.lastRun("cs_1").ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(-time.Minute)
-		}, "7 whd_ok"},
-		{"7: Reconcile overtook a slow run", func(f *Facts) {
-			f.lastRun("whd_ok").Parent, f.lastRun("cs_1").ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(time.Minute)
-		}, ""},
+		{"7: Reconcile hid that it was not started", func(f *Facts) { f.foundByReconcile(-time.Minute) }, "7 whd_ok"},
+		{"7: Reconcile overtook a slow run", func(f *Facts) { f.foundByReconcile(time.Minute) }, ""},
 		{"7: Reconcile mended what an operator did", func(f *Facts) {
-			f.lastRun("whd_ok").Parent, f.lastRun("cs_1").ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(-time.Minute)
+			f.foundByReconcile(-time.Minute)
 			f.Calls = append([]Call{{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}}, f.Calls...)
 		}, ""},
 		{"8: terminated by nobody", func(f *Facts) { f.lastRun("whd_ok").Status, f.lastRun("whd_ok").Result = terminated, "" }, "8 whd_ok"},
@@ -321,16 +343,10 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		// 10
 		{"10: a retry one second early", func(f *Facts) { f.shift("whd_bad", 3, -time.Second) }, "10 whd_bad"},
 		{"10: early twice, and the history knows both", func(f *Facts) {
-			f.shift("whd_bad", 3, -time.Minute)
-			f.shift("whd_bad", 4, -time.Minute)
-			f.of("whd_bad").HurriedAt = new(f.attemptOf("whd_bad", 4).StartedAt.Add(-time.Second))
+			f.hurryTwice()
 			f.lastRun("whd_bad").RetryNow = []time.Time{f.attemptOf("whd_bad", 3).StartedAt.Add(-time.Second)}
 		}, ""},
-		{"10: early twice, and retry_now was asked for once", func(f *Facts) {
-			f.shift("whd_bad", 3, -time.Minute)
-			f.shift("whd_bad", 4, -time.Minute)
-			f.of("whd_bad").HurriedAt = new(f.attemptOf("whd_bad", 4).StartedAt.Add(-time.Second))
-		}, "10 whd_bad"},
+		{"10: early twice, and retry_now was asked for once", func(f *Facts) { f.hurryTwice() }, "10 whd_bad"},
 		{"10: early twice, and both wishes came before the first", func(f *Facts) {
 			f.shift("whd_bad", 3, -time.Minute)
 			f.shift("whd_bad", 4, 3*time.Second-f.attemptOf("whd_bad", 4).StartedAt.Sub(f.attemptOf("whd_bad", 3).StartedAt))
@@ -372,11 +388,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.requestOf("whd_ok", 1).Listener = "http://127.0.0.1:10/webhook"
 			f.Endpoints[0].ChangedAt = new(noon.Add(5 * time.Second))
 		}, ""},
-		{"11: of a delivery that is not there", func(f *Facts) {
-			r := *f.requestOf("whd_ok", 1)
-			r.Delivery = "whd_x"
-			f.Requests = append(f.Requests, r)
-		}, "11 whd_x"},
+		{"11: of a delivery that is not there", func(f *Facts) { f.requestAgain(func(r *devstack.LoggedRequest) { r.Delivery = "whd_x" }) }, "11 whd_x"},
 		{"11: of no delivery", func(f *Facts) {
 			f.Requests = append(f.Requests, devstack.LoggedRequest{At: noon, Listener: address, Method: http.MethodPost})
 		}, "11 " + address},
@@ -392,15 +404,9 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.Requests = append(f.Requests, devstack.LoggedRequest{At: noon, Listener: "http://10.0.0.1:80", Canary: true})
 		}, "12 http://10.0.0.1:80"},
 		{"12: a redirect was followed with GET", func(f *Facts) { f.requestOf("whd_ok", 1).Method = http.MethodGet }, "12 whd_ok"},
-		{"12: live over plain HTTP", func(f *Facts) {
-			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
-			f.endpoint(Endpoint{ID: "wh_live", Mode: checkout.ModeLive})
-			f.of("whd_bad").EndpointID = "wh_live"
-		}, "12 whd_bad"},
+		{"12: live over plain HTTP", func(f *Facts) { f.deliverLive() }, "12 whd_bad"},
 		{"12: live over TLS", func(f *Facts) {
-			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
-			f.endpoint(Endpoint{ID: "wh_live", Mode: checkout.ModeLive})
-			f.of("whd_bad").EndpointID = "wh_live"
+			f.deliverLive()
 			for n := 1; n <= 6; n++ {
 				f.requestOf("whd_bad", n).TLS = true
 			}
@@ -426,15 +432,9 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.run("whd_ok", noon.Add(2*time.Hour), completed)
 			f.attempt("whd_ok", 3, 1, noon.Add(2*time.Hour), 200)
 		}, "13 whd_ok"},
-		{"13: a request without an attempt", func(f *Facts) {
-			r := *f.requestOf("whd_ok", 2)
-			r.Attempt = "5"
-			f.Requests = append(f.Requests, r)
-		}, "13 whd_ok"},
+		{"13: a request without an attempt", func(f *Facts) { f.requestAgain(func(r *devstack.LoggedRequest) { r.Attempt = "5" }) }, "13 whd_ok"},
 		{"13: a request came before its attempt was noted", func(f *Facts) {
-			r := f.requestOf("whd_ok", 1)
-			r.At = noon.Add(-time.Second)
-			r.T = r.At.Unix()
+			f.requestOf("whd_ok", 1).At, f.requestOf("whd_ok", 1).T = noon.Add(-time.Second), noon.Unix()-1
 		}, "13 whd_ok, 9 whd_ok"},
 	}, slices.Concat(sessionCases, liveCases)...) {
 		t.Run(c.name, func(t *testing.T) {

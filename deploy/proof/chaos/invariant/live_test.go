@@ -298,15 +298,13 @@ func TestWaits_ComparesThePayoutsOfASiegeWithTheOthers(t *testing.T) {
 		name                 string
 		calm, besieged, last time.Duration // last: of one fifth in the siege
 		change               func(*Live)
-		want                 []string
+		violated             bool
 	}{
-		{"all wait for the enemy", 20 * time.Second, 161 * time.Second, 161 * time.Second, nil, []string{"nine tenths"}},
-		{"some wait for the enemy", 20 * time.Second, 20 * time.Second, time.Hour, nil, []string{"nine tenths"}},
-		{"not twice as long and a fault's hold", 20 * time.Second, 159 * time.Second, 159 * time.Second, nil, nil},
-		{"the enemy's own wait", 20 * time.Second, time.Hour, time.Hour, func(l *Live) { l.Hostile = "mer_2" }, nil},
-		{"an operator had stopped the treasury", 20 * time.Second, time.Hour, time.Hour, func(l *Live) {
-			l.Halts = append(l.Halts, l.Sieges...)
-		}, nil},
+		{"all wait for the enemy", 20 * time.Second, 161 * time.Second, 161 * time.Second, nil, true},
+		{"some wait for the enemy", 20 * time.Second, 20 * time.Second, time.Hour, nil, true},
+		{"not twice as long and a fault's hold", 20 * time.Second, 159 * time.Second, 159 * time.Second, nil, false},
+		{"the enemy's own wait", 20 * time.Second, time.Hour, time.Hour, func(l *Live) { l.Hostile = "mer_2" }, false},
+		{"an operator had stopped the treasury", 20 * time.Second, time.Hour, time.Hour, func(l *Live) { l.Halts = l.Sieges }, false},
 	} {
 		f := newFacts()
 		for n := range 100 {
@@ -325,10 +323,6 @@ func TestWaits_ComparesThePayoutsOfASiegeWithTheOthers(t *testing.T) {
 		}
 		var r Result
 		newWorld(f).waits(&r)
-		var found []string
-		for _, v := range r.Violations {
-			found = append(found, v.ID)
-		}
-		require.Equal(t, c.want, found, c.name)
+		require.Equal(t, c.violated, len(r.Violations) > 0, c.name)
 	}
 }

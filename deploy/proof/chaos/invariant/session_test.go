@@ -64,6 +64,12 @@ func (f *Facts) session(id string) *Session {
 	return f.Sessions[slices.IndexFunc(f.Sessions, func(s *Session) bool { return s.ID == id })]
 }
 
+// rowless adds a session's run without a row.
+func (f *Facts) rowless(r Run) {
+	r.Type, r.WorkflowID, r.RunID, r.Last = contract.TypeCheckoutSession, "cs_9", "r9", true
+	f.Runs = append(f.Runs, r)
+}
+
 // expiry returns the call that expired cs_2.
 func (f *Facts) expiry() *Call { return &f.Calls[len(f.Calls)-1] }
 
@@ -151,14 +157,10 @@ var sessionCases = []brokenCase{
 	{"16: the run failed", func(f *Facts) { f.lastRun("cs_1").Status = failed }, "16 cs_1"},
 	{"16: no run", func(f *Facts) { f.removeRun("cs_1") }, "16 cs_1"},
 	{"16: terminated by nobody", func(f *Facts) { f.lastRun("cs_1").Status = terminated }, "16 cs_1"},
-	{"16: a creation that was rolled back ends quietly", func(f *Facts) {
-		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
-	}, ""},
-	{"16: and not late", func(f *Facts) {
-		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
-	}, "16 cs_9"},
+	{"16: a creation that was rolled back ends quietly", func(f *Facts) { f.rowless(Run{Status: completed}) }, ""},
+	{"16: and not late", func(f *Facts) { f.rowless(Run{Status: running, ExpiresAt: noon}) }, "16 cs_9"},
 	{"16: a run that ended a session that is not there", func(f *Facts) {
-		f.Runs = append(f.Runs, Run{Type: contract.TypeCheckoutSession, WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: string(checkout.StatusExpired)})
+		f.rowless(Run{Status: completed, Result: string(checkout.StatusExpired)})
 	}, "16 cs_9"},
 	{"16: a workflow task failed", func(f *Facts) {
 		f.Histories[0].TaskFailures = []string{enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR.String()}

@@ -53,7 +53,6 @@ func readRuns(ctx context.Context, s Sources, f *Facts) error {
 		slices.Collect(maps.Keys(t.rows.deliveries)))
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-
 	var mu sync.Mutex
 	done := 0
 	group, ctx := errgroup.WithContext(ctx)

@@ -101,7 +101,6 @@ func (w *world) ledger(r *Result) {
 			r.violated("acquirer:receivable "+currency, "has %s settled", b.Amount)
 		}
 	}
-
 	booked := map[string]string{}
 	for _, b := range w.Ledger {
 		booked[b.Account+" "+b.Asset] = b.Amount
