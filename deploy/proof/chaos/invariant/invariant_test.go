@@ -214,10 +214,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 
 		// 6
 		{"6: a registration got nothing", registered(Endpoint{}), "6 evt_bad, 6 evt_ok"},
-		{"6: one that came later need not", registered(Endpoint{CreatedAt: noon.Add(time.Minute)}), ""},
-		{"6: one that was deleted before need not", registered(Endpoint{DeletedAt: new(noon.Add(-time.Minute))}), ""},
 		{"6: one that was deleted later had to", registered(Endpoint{DeletedAt: new(noon.Add(time.Minute))}), "6 evt_bad, 6 evt_ok"},
-		{"6: nothing is said about one that was changed since", registered(Endpoint{ChangedAt: new(noon.Add(time.Minute))}), ""},
 		{"6: one that was changed before had to", registered(Endpoint{ChangedAt: new(noon.Add(-time.Minute))}), "6 evt_bad, 6 evt_ok"},
 		{"6: a registration that was not there got one", func(f *Facts) { f.Endpoints[0].CreatedAt = noon.Add(time.Minute) }, "6 evt_bad, 6 evt_ok"},
 		{"6: one that does not list the type got it", func(f *Facts) { f.Endpoints[0].Events = []webhook.EventType{webhook.CheckoutCompleted} }, "6 evt_bad"},
@@ -229,13 +226,6 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.lastRun("whd_two").Unsent = true
 		}, "6 evt_ok"},
 		{"6: the session's own address is not where it went", func(f *Facts) { f.eventOf("evt_ok").WebhookURL = "http://127.0.0.1:1/" }, "6 evt_ok"},
-		{"6: the session's own address is", func(f *Facts) {
-			f.endpoint(Endpoint{}) // gets no event of this session
-			for _, id := range []string{"evt_ok", "evt_bad"} {
-				f.eventOf(id).WebhookURL, f.eventOf(id).SigningEndpoint = address, "wh_1"
-			}
-			f.of("whd_ok").SessionURL, f.of("whd_bad").SessionURL = true, true
-		}, ""},
 		{"6: a test event went to two", func(f *Facts) {
 			for _, id := range []string{"wh_2", "wh_3"} {
 				f.endpoint(Endpoint{ID: id, CreatedAt: noon.Add(time.Minute)})
@@ -327,7 +317,6 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.attemptOf("whd_bad", 2).StatusCode = 0
 			f.unlog("whd_bad", 2)
 		}, "9 whd_bad"},
-		{"9: nothing is said about a receiver without a log", func(f *Facts) { f.Requests = nil }, ""},
 		{"9: nor about what came before its log", func(f *Facts) {
 			f.Requests = []devstack.LoggedRequest{{At: noon.Add(40 * time.Hour), Listener: address, Started: true}}
 		}, ""},

@@ -157,7 +157,6 @@ var sessionCases = []brokenCase{
 	{"16: the run failed", func(f *Facts) { f.lastRun("cs_1").Status = failed }, "16 cs_1"},
 	{"16: no run", func(f *Facts) { f.removeRun("cs_1") }, "16 cs_1"},
 	{"16: terminated by nobody", func(f *Facts) { f.lastRun("cs_1").Status = terminated }, "16 cs_1"},
-	{"16: a creation that was rolled back ends quietly", func(f *Facts) { f.rowless(Run{Status: completed}) }, ""},
 	{"16: and not late", func(f *Facts) { f.rowless(Run{Status: running, ExpiresAt: noon}) }, "16 cs_9"},
 	{"16: a run that ended a session that is not there", func(f *Facts) {
 		f.rowless(Run{Status: completed, Result: string(checkout.StatusExpired)})
