@@ -184,7 +184,8 @@ func (c *chaos) liveSession(
 	m, t := pick(random, c.world.merchants), c.newTerms()
 	cents := 20_00 + random.IntN(380_00)
 	t.Amount = json.Number(fmt.Sprintf("%d.%02d", cents/100, cents%100))
-	t.Currency, t.PayoutCurrency = pick(random, []money.Currency{money.EUR, money.USD, money.GBP}), pick(random, currencies)
+	t.Currency = pick(random, []money.Currency{money.EUR, money.USD, money.GBP})
+	t.PayoutCurrency = pick(random, currencies)
 	if id, expiresAt := c.create(ctx, m, t, 20); id != "" {
 		c.play(ctx, chosen, &scene{m, id, expiresAt, random})
 	}

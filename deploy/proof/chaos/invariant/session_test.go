@@ -70,9 +70,6 @@ func (f *Facts) rowless(r Run) {
 	f.Runs = append(f.Runs, r)
 }
 
-// expiry returns the call that expired cs_2.
-func (f *Facts) expiry() *Call { return &f.Calls[len(f.Calls)-1] }
-
 // sessionCases are cases of TestCheck_NamesExactlyWhatIsBroken.
 var sessionCases = []brokenCase{
 	// 1

@@ -110,7 +110,8 @@ func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 }
 
 // read reads the workflow with an id: its runs with their histories, and the replays of these when they are sampled
-// or several. Temporal's list and the end of a run come a little after the row, so read repeats the question for a while.
+// or several. Temporal's list and the end of a run come a little after the row, so read repeats the question for a
+// while.
 func (t runReader) read(
 	ctx context.Context, id string, listed []Run, sampled bool,
 ) (runs []Run, histories []History, err error) {
