@@ -33,13 +33,11 @@ var axeSource = sync.OnceValues(func() (string, error) {
 // Axe runs axe-core on the present page. It fails the test for every violation of WCAG 2.2 A and AA
 // and of axe's best practices. The page's content security policy does not block axe-core.
 func (b *Tab) Axe(what string) {
-	b.T.Helper()
 	b.AxeIn(Look{}, what)
 }
 
 // AxeIn is Axe with the rules that a look needs.
 func (b *Tab) AxeIn(l Look, what string) {
-	b.T.Helper()
 	source, err := axeSource()
 	if err != nil {
 		b.T.Log(err)

@@ -37,7 +37,6 @@ var running struct {
 // StartBrowser returns the Chromium of this process: the one that CHROME names, or an installed one. The tests that run
 // share it. The first of them starts it, and it ends with the last.
 func StartBrowser(t *testing.T) context.Context {
-	t.Helper()
 	names := []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} // the first needs half the processor
 	if named := os.Getenv("CHROME"); named != "" {
 		names = append([]string{named}, names...)
@@ -88,7 +87,6 @@ type Tab struct {
 
 // NewTab opens a tab, closed at the end of the test.
 func NewTab(t *testing.T, browser context.Context) *Tab {
-	t.Helper()
 	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(stop)
 	b := &Tab{T: t, Ctx: ctx}
@@ -99,8 +97,7 @@ func NewTab(t *testing.T, browser context.Context) *Tab {
 	return b
 }
 
-// Listen notes errors and warnings of scripts, of the network and of the pages'
-// content security policies.
+// Listen notes errors and warnings of scripts, of the network and of the pages' content security policies.
 func (b *Tab) Listen(event any) {
 	fault := ""
 	switch e := event.(type) {
@@ -145,24 +142,39 @@ func (b *Tab) TakeFaults() []string {
 	return faults
 }
 
+// TakeStatus is TakeFaults for pages that the test made fail: the browser notes their status, and nothing else.
+func (b *Tab) TakeStatus(status string) {
+	for _, fault := range b.TakeFaults() {
+		require.Contains(b.T, fault, status)
+	}
+}
+
+// RequireComplaint runs a script and waits until the browser complains with a text.
+func (b *Tab) RequireComplaint(script, want string) {
+	b.Script(script)
+	e2e.Await(b.T, want, BrowserTimeout, func() bool { return strings.Contains(strings.Join(b.TakeFaults(), "\n"), want) })
+}
+
 // Do runs steps. Each step must end within BrowserTimeout.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
-	b.T.Helper()
 	for i, step := range steps {
-		if _, err := run(b, step); err != nil {
-			b.T.Fatalf("step %d: %v\nthe page is %s", i+1, err, b.describe())
-		}
+		_, err := run(b, step)
+		b.requireDone(err, i+1)
 	}
 }
 
 // Get runs an action that returns something.
 func Get[T any](b *Tab, action chromedp.Action[T]) T {
-	b.T.Helper()
 	got, err := run(b, action)
-	if err != nil {
-		b.T.Fatalf("%v\nthe page is %s", err, b.describe())
-	}
+	b.requireDone(err, 1)
 	return got
+}
+
+// requireDone shows where a test is stuck.
+func (b *Tab) requireDone(err error, step int) {
+	if err != nil {
+		require.NoError(b.T, err, "step %d; the page is %s", step, b.describe())
+	}
 }
 
 // run runs an action, and again when the element that it found was replaced: the click before had just left its page,
@@ -179,9 +191,13 @@ func run[T any](b *Tab, action chromedp.Action[T]) (T, error) {
 	}
 }
 
+// Eval returns what an expression of the page is.
+func Eval[T any](b *Tab, expression string, how ...chromedp.EvaluateOption) T {
+	return Get(b, chromedp.Evaluate[T](expression, how...))
+}
+
 // Call sends a command to the browser and returns its answer.
 func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
-	b.T.Helper()
 	return Get(b, func(ctx context.Context, target *chromedp.Target) (R, error) {
 		return cdp.Call(ctx, target, command, params)
 	})
@@ -221,13 +237,16 @@ func Empty(selector string) chromedp.Action[chromedp.Void] {
 
 // Text returns the visible text of an element.
 func (b *Tab) Text(selector string) string {
-	b.T.Helper()
 	return Get(b, chromedp.Text(chromedp.CSS(selector)))
+}
+
+// Attribute returns an attribute of an element.
+func (b *Tab) Attribute(selector, name string) string {
+	return Get(b, chromedp.AttributeValue(chromedp.CSS(selector), name)).Value
 }
 
 // Value returns the content of a field.
 func (b *Tab) Value(selector string) string {
-	b.T.Helper()
 	return Get(b, chromedp.Value(chromedp.CSS(selector)))
 }
 
@@ -256,13 +275,11 @@ func (l Look) emulate() chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(l.width, l.height)
 }
 
-// endTransitions ends transitions, so that colors have their final values. Endless animations go
-// on.
+// endTransitions ends transitions, so that colors have their final values. Endless animations go on.
 const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
 
 // EachLook shows the page in each look.
 func (b *Tab) EachLook(name string, look func(what string, l Look)) {
-	b.T.Helper()
 	chosen := looks[:2]
 	if *e2e.Long {
 		chosen = looks
@@ -285,7 +302,6 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 // Resized runs look, which resizes the window. Afterwards the page has its own size again, at once: chromedp.EmulateReset
 // takes effect only with some later frame, and a click before that frame may hit the place where its element was.
 func (b *Tab) Resized(look func()) {
-	b.T.Helper()
 	own := Get(b, chromedp.Evaluate[[]int64](`[innerWidth, innerHeight]`))
 	look()
 	b.Do(chromedp.EmulateViewport(own[0], own[1]))
@@ -294,7 +310,6 @@ func (b *Tab) Resized(look func()) {
 // Inspect checks each look: nothing is wider than the window, everything is large enough to touch,
 // and axe finds no violation.
 func (b *Tab) Inspect(name string) {
-	b.T.Helper()
 	b.EachLook(name, func(what string, l Look) {
 		b.RequireFits(what, l.phone)
 		b.AxeIn(l, what)
@@ -303,7 +318,6 @@ func (b *Tab) Inspect(name string) {
 
 // RequireReadable checks each look: nothing is wider than the window, and axe finds no violation.
 func (b *Tab) RequireReadable(name string) {
-	b.T.Helper()
 	b.EachLook(name, func(what string, l Look) {
 		b.RequireNoSideways(what)
 		b.AxeIn(l, what)
@@ -312,7 +326,6 @@ func (b *Tab) RequireReadable(name string) {
 
 // Glance is Inspect in one look: a narrow phone, where long words stick out first.
 func (b *Tab) Glance(name string) {
-	b.T.Helper()
 	b.Resized(func() {
 		b.Do(looks[0].emulate())
 		b.RequireFits(name, true)
@@ -323,7 +336,6 @@ func (b *Tab) Glance(name string) {
 // RequireFits checks that there is no horizontal scroll bar. It also checks the height of
 // everything that can be pressed, except links in a text: at least 44 pixels, or 24 with a mouse.
 func (b *Tab) RequireFits(what string, touch bool) {
-	b.T.Helper()
 	least := 24
 	if touch {
 		least = 44
@@ -335,10 +347,8 @@ func (b *Tab) RequireFits(what string, touch bool) {
 			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height)`, least))), what)
 }
 
-// RequireNoSideways checks that the page is not wider than the window, and names the elements that
-// stick out.
+// RequireNoSideways checks that the page is not wider than the window, and names the elements that stick out.
 func (b *Tab) RequireNoSideways(what string) {
-	b.T.Helper()
 	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`(() => {
 		const page = document.documentElement
 		const scrolls = (e) => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement))
@@ -351,7 +361,6 @@ func (b *Tab) RequireNoSideways(what string) {
 // RequireTablesFit checks that nothing of the page scrolls sideways on a small laptop, 1280 pixels wide, also not in a
 // table's own box.
 func (b *Tab) RequireTablesFit(what string) {
-	b.T.Helper()
 	b.Resized(func() {
 		b.Do(Look{width: 1280, height: 800}.emulate())
 		require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`Array.from(document.querySelectorAll("html, main, main *"))
@@ -365,20 +374,17 @@ const ColorScheme = "prefers-color-scheme"
 
 // Emulate emulates a media feature; the value "" stops it.
 func (b *Tab) Emulate(feature, value string) {
-	b.T.Helper()
 	features := []*emulation.MediaFeature{{Name: feature, Value: value}}
 	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
 }
 
 // NoScript switches JavaScript off for the pages that follow.
 func (b *Tab) NoScript() {
-	b.T.Helper()
 	Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 }
 
 // Script runs a line of JavaScript.
 func (b *Tab) Script(line string) {
-	b.T.Helper()
 	b.Do(chromedp.Evaluate[chromedp.Void]("void (" + line + ")"))
 }
 

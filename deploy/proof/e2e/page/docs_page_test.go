@@ -13,6 +13,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // TestGuidePage_LeadsToTheReferenceAndBack opens the merchant's guide in a real Chromium: it is readable at every size,
@@ -20,8 +21,7 @@ import (
 // Every request of these pages goes to the server that they came from, and the console stays empty (newTab).
 func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 	t.Parallel()
-	home, err := url.Parse(e2e.Shared.APIURL())
-	require.NoError(t, err)
+	home := must.Get(url.Parse(e2e.Shared.APIURL()))(t)
 	b := chrome.NewTab(t, chrome.StartBrowser(t))
 	var (
 		mu    sync.Mutex
@@ -64,8 +64,7 @@ func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 		if strings.HasPrefix(address, "data:") || strings.HasPrefix(address, "blob:") {
 			continue
 		}
-		u, err := url.Parse(address)
-		require.NoError(t, err)
+		u := must.Get(url.Parse(address))(t)
 		require.Equal(t, home.Host, u.Host, address)
 	}
 }

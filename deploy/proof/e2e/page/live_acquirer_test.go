@@ -5,46 +5,34 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // acquirer stands for Stripe on an origin of its own, and on a site of its own: localhost is another
 // site than 127.0.0.1.
 type acquirer struct {
-	url string
+	url  string
+	away atomic.Bool  // its script is not there
+	hang sync.RWMutex // while it is locked, the script does not come
 
 	mu    sync.Mutex
-	away  bool // the script is not there
-	hangs chan struct{}
-	cards []acquirerCard // what was typed into the frame
-}
-
-// acquirerCard is what the frame sends to its own origin.
-type acquirerCard struct {
-	Number, Exp, CVC string
-	Params           struct {
-		PaymentMethodData struct {
-			BillingDetails struct{ Email string } `json:"billing_details"`
-		} `json:"payment_method_data"`
-	}
+	cards []string // what was typed into the frame: "number e-mail"
 }
 
 func startAcquirer(t *testing.T) *acquirer {
-	t.Helper()
 	a := &acquirer{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /stripe.js", func(w http.ResponseWriter, r *http.Request) {
-		a.mu.Lock()
-		away, hangs := a.away, a.hangs
-		a.mu.Unlock()
-		if hangs != nil {
-			<-hangs
-		}
-		if away {
+		a.hang.RLock()
+		defer a.hang.RUnlock()
+		if a.away.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -52,18 +40,23 @@ func startAcquirer(t *testing.T) *acquirer {
 	})
 	mux.HandleFunc("GET /frame", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/frame.html") })
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
-		var card acquirerCard
-		if err := json.NewDecoder(r.Body).Decode(&card); err != nil {
-			t.Error(err)
+		var card struct {
+			Number string
+			Params struct {
+				PaymentMethodData struct {
+					BillingDetails struct{ Email string } `json:"billing_details"`
+				} `json:"payment_method_data"`
+			}
 		}
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&card))
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.cards = append(a.cards, card)
+		a.cards = append(a.cards, card.Number+" "+card.Params.PaymentMethodData.BillingDetails.Email)
 		answer := fmt.Sprintf(`{"confirmationToken": {"id": "ctoken_%d"}}`, len(a.cards))
-		switch {
-		case strings.HasPrefix(card.Number, "4000"):
+		switch card.Number {
+		case cardDeclined:
 			answer = `{"error": {"type": "card_error", "message": "Your card was declined."}}`
-		case strings.HasPrefix(card.Number, "5000"):
+		case cardOdd:
 			answer = `{"error": {"type": "invalid_request_error", "message": "No such parameter: for programmers"}}`
 		}
 		_, _ = w.Write([]byte(answer)) // the browser has gone
@@ -75,27 +68,9 @@ func startAcquirer(t *testing.T) *acquirer {
 	return a
 }
 
-// set changes the stand-in's behaviour.
-func (a *acquirer) set(change func(*acquirer)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change(a)
-}
-
-// typed returns the card numbers that the frame sent.
+// typed returns what the frame sent: "number e-mail".
 func (a *acquirer) typed() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var all []string
-	for _, c := range a.cards {
-		all = append(all, c.Number)
-	}
-	return all
-}
-
-// email returns the address that came with the first card.
-func (a *acquirer) email() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.cards[0].Params.PaymentMethodData.BillingDetails.Email
+	return slices.Clone(a.cards)
 }
