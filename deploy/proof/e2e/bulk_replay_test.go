@@ -18,9 +18,33 @@ var madeUp = devstack.Options{RetrySchedule: e2e.SharedSchedule, Env: []string{"
 
 var bulkReplay = flag.Int("bulk-replay", 0, "deliveries of the bulk replay that survives kill -9; 0 leaves this long test out")
 
-// TestBulkReplay_SurvivesKill9 replays thousands of deliveries and kills the
-// worker and Temporal in the middle: none is lost, and the replay starts each
-// exactly once.
+// replayFrom starts a replay of the last hour's deliveries with further options, and returns its path and id.
+func replayFrom(m *e2e.Merchant, endpoint, options string) (path, id string) {
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, %s}`, since, options))
+	return created.Header.Get("Location"), created.Field("id").(string)
+}
+
+// progress returns how many deliveries a replay has started, and its status.
+func progress(m *e2e.Merchant, path string) (started int, status string) {
+	got, err := m.Call(http.MethodGet, path, "")
+	if err != nil || got.Status != http.StatusOK {
+		return 0, ""
+	}
+	m.T.Logf("started %v of %v, skipped %v", got.Field("started"), got.Field("total"), got.Field("skipped"))
+	return int(got.Field("started").(float64)), got.Field("status").(string)
+}
+
+// awaitProgress waits until a replay has started so many deliveries and, unless it is "", has a status.
+func awaitProgress(m *e2e.Merchant, path string, least int, want string) {
+	e2e.Await(m.T, fmt.Sprint("the replay has started ", least, " ", want), 2*time.Minute, func() bool {
+		started, status := progress(m, path)
+		return started >= least && (want == "" || status == want)
+	})
+}
+
+// TestBulkReplay_SurvivesKill9 replays thousands of deliveries and kills the worker and Temporal in the middle: none is
+// lost, and the replay starts each exactly once.
 func TestBulkReplay_SurvivesKill9(t *testing.T) {
 	t.Parallel()
 	n := *bulkReplay
@@ -30,36 +54,14 @@ func TestBulkReplay_SurvivesKill9(t *testing.T) {
 	stack := e2e.OwnStack(t, devstack.Options{Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"}})
 	m := e2e.NewMerchant(t, stack)
 	endpoint := m.FailedDeliveries(n)
-	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	preview := m.Must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "preview": true}`, since))
-	require.EqualValues(t, n, preview.Field("total"))
-	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 100}`, since))
-	path := created.Header.Get("Location")
-
-	progress := func() int {
-		got, err := m.Call(http.MethodGet, path, "")
-		if err != nil || got.Status != http.StatusOK {
-			return 0
-		}
-		t.Logf("started %v of %v, skipped %v", got.Field("started"), got.Field("total"), got.Field("skipped"))
-		return int(got.Field("started").(float64))
-	}
-	awaitProgress := func(want int) {
-		for end := time.Now().Add(10 * time.Minute); progress() < want; time.Sleep(time.Second) {
-			require.True(t, time.Now().Before(end), "the replay is stuck")
-		}
-	}
-	awaitProgress(n / 4)
+	path, _ := replayFrom(m, endpoint, `"rate": 100`)
+	awaitProgress(m, path, n/4, "")
 	stack.Worker.Kill()
 	require.NoError(t, stack.StartWorker(t.Context()))
-	awaitProgress(n / 2)
+	awaitProgress(m, path, n/2, "")
 	stack.Temporal.Kill()
 	require.NoError(t, stack.Temporal.Start(t.Context()))
-	awaitProgress(n)
-	e2e.Await(t, "the replay is completed", time.Minute, func() bool {
-		got, err := m.Call(http.MethodGet, path, "")
-		return err == nil && got.Field("status") == "completed"
-	})
+	awaitProgress(m, path, n, "completed")
 	e2e.AwaitQuery(t, "everything is delivered", 5*time.Minute, stack, n, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`)
 	require.Equal(t, n, e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE run = 2`), "each was started exactly once")
 	arrived := map[string]int{}
@@ -81,36 +83,28 @@ func TestBulkReplay_Cancel(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Beside(t, madeUp))
 	endpoint := m.FailedDeliveries(300)
-	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 5}`, since))
-	path := created.Header.Get("Location")
-	e2e.Await(t, "some are started", 30*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64) > 0 })
+	path, _ := replayFrom(m, endpoint, `"rate": 5`)
+	awaitProgress(m, path, 1, "")
 	m.Must(http.StatusOK, http.MethodPost, path+"/cancel", "")
-	e2e.Await(t, "canceled", 10*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("status") == "canceled" })
-	started := int(m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64))
+	awaitProgress(m, path, 1, "canceled")
+	started, _ := progress(m, path)
 	require.Less(t, started, 300)
 	m.Arrivals(started, 30*time.Second)
-	e2e.Await(t, "what was started is delivered", 10*time.Second, func() bool {
-		return e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint) == started
-	})
+	e2e.AwaitQuery(t, "what was started is delivered", 10*time.Second, m.Stack, started, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint)
 	require.Equal(t, 300-started, e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
 }
 
-// TestBulkReplay_GoesOnAfterItWasTerminated: Reconcile starts it again where it
-// was.
+// TestBulkReplay_GoesOnAfterItWasTerminated: Reconcile starts it again where it was.
 func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Beside(t, madeUp))
 	endpoint := m.FailedDeliveries(24)
 	// A delivery that stays delivered is chosen again, however often it is replayed.
 	e2e.Query[int](t, m.Stack, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)
-	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
-		fmt.Sprintf(`{"since": %q, "status": "delivered", "rate": 5}`, since))
-	path, id := created.Header.Get("Location"), created.Field("id").(string)
-	e2e.Await(t, "some are started", 60*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("started").(float64) >= 10 })
+	path, id := replayFrom(m, endpoint, `"status": "delivered", "rate": 5`)
+	awaitProgress(m, path, 10, "")
 	require.NoError(t, e2e.TemporalClient(t, m.Stack).TerminateWorkflow(t.Context(), id, "", "a test"))
-	e2e.Await(t, "the replay is completed", 60*time.Second, func() bool { return m.Must(http.StatusOK, http.MethodGet, path, "").Field("status") == "completed" })
+	awaitProgress(m, path, 10, "completed")
 	again := e2e.Query[int](t, m.Stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND run > 2`, endpoint)
 	require.LessOrEqual(t, again, 5, "at most those of the second in which it was terminated")
 	m.Arrivals(24+again, 10*time.Second)

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,16 +15,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestCanaries_AreOnlyWhereTheyBelong sends values that can be told from all
-// others through the main job, a decline and a refused request, and looks for
-// them in every log, span and metric and in every table of the service and of
+// TestCanaries_AreOnlyWhereTheyBelong sends values that can be told from all others through the main job, a decline and
+// a refused request, and looks for them in every log, span and metric and in every table of the service and of
 // Temporal, whose histories are tables too.
 func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	t.Parallel()
@@ -68,6 +73,8 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	marker := m.Create(e2e.Terms)
 	awaitSpan(t, "api", marker, "")
 
+	password, _ := must.Get(url.Parse(e2e.Shared.DatabaseURL()))(t).User.Password()
+	require.NotEmpty(t, password)
 	canaries := []invariant.Canary{ // with the tables where they belong
 		{Name: "card number", Value: "378282246310005"},
 		{Name: "card number as typed", Value: "3782 822463 10005"},
@@ -80,7 +87,7 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 		{Name: "digest of the rotated secret, raw", Value: string(webhook.SecretDigest(rotated))},
 		{Name: "what a receiver said", Value: said, Tables: []string{"webhook_attempt"}},
 		{Name: "master key", Value: strings.SplitN(e2e.Shared.Demo.MasterKeys, ":", 2)[1]},
-		{Name: "database password", Value: databasePassword(t)},
+		{Name: "database password", Value: password},
 		{Name: "e-mail", Value: email, Tables: []string{"checkout_session", "transaction", "event"}},
 		{Name: "metadata", Value: note, Tables: []string{"checkout_session", "event"}},
 		{Name: "URL of a picture", Value: picture, Tables: []string{"checkout_session", "picture"}},
@@ -94,8 +101,7 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, leaks)
 	require.Greater(t, searched, 50*len(canaries), "logs and tables of three databases")
-	found, err := invariant.SearchDatabase(t.Context(), e2e.Shared.Postgres.URL("checkout"), "checkout", canaries)
-	require.NoError(t, err)
+	found := must.Get(invariant.SearchDatabase(t.Context(), e2e.Shared.Postgres.URL("checkout"), "checkout", canaries))(t)
 	for i, c := range canaries {
 		for _, table := range c.Tables {
 			require.NotZero(t, found[table][i], "%s belongs into %s: the search works", c.Name, table)
@@ -108,11 +114,9 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// tellHeaders creates and pays a session with everything in the headers that a
-// caller's software may put there, and asks all three servers for paths and queries
-// that hold token, as an invitation does.
+// tellHeaders creates and pays a session with everything in the headers that a caller's software may put there, and
+// asks all three servers for paths and queries that hold token, as an invitation does.
 func tellHeaders(t *testing.T, m *e2e.Merchant, token string) {
-	t.Helper()
 	telling := http.Header{}
 	invariant.AddHeaderCanaries(telling)
 	ask := func(method, address, contentType, body string) e2e.Answer {
@@ -138,9 +142,7 @@ func tellHeaders(t *testing.T, m *e2e.Merchant, token string) {
 	}
 }
 
-// stackLogs returns every log of the shared stack but the demo's own file.
 func stackLogs(t *testing.T, root string) map[string]string {
-	t.Helper()
 	logs := map[string]string{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".log" {
@@ -154,11 +156,44 @@ func stackLogs(t *testing.T, root string) map[string]string {
 	return logs
 }
 
-func databasePassword(t *testing.T) string {
-	t.Helper()
-	u, err := url.Parse(e2e.Shared.DatabaseURL())
-	require.NoError(t, err)
-	password, _ := u.User.Password()
-	require.NotEmpty(t, password)
-	return password
+// TestCustomerErase_LeavesNothingInAnyDatabase looks for the address in every table
+// of the service and of Temporal, whose histories are tables too. Then the session itself leaves.
+func TestCustomerErase_LeavesNothingInAnyDatabase(t *testing.T) {
+	t.Parallel()
+	stack := e2e.Beside(t, devstack.Options{})
+	m := e2e.NewMerchant(t, stack)
+	email := m.ID + "@example.com" // Temporal's tables are Shared's too
+	id := m.Create(`{"amount": 20, "currency": "EUR", "payout_currency": "USDC", "customer_email": "` + email + `",
+		"metadata": {"order_id": "o-1", "note": "` + email + `"}}`)
+	e2e.PostForm(t, stack.PageURL()+"/"+id, url.Values{
+		"card_number": {e2e.CardSucceeds}, "exp": {"12/40"}, "cvc": {"123"}, "email": {email},
+	})
+	m.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
+	e2e.AwaitQuery(t, "everything is delivered", 30*time.Second, stack, 2, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`)
+
+	found := func() (tables []string) {
+		for _, database := range []string{"", "temporal", "temporal_visibility"} {
+			in, err := invariant.SearchDatabase(t.Context(), stack.DatabaseURL(), database, []invariant.Canary{{Value: email}})
+			require.NoError(t, err)
+			for table, rows := range in {
+				if rows[0] > 0 {
+					tables = append(tables, database+"."+table)
+				}
+			}
+		}
+		return tables
+	}
+	require.ElementsMatch(t, []string{".checkout_session", ".event", ".transaction"}, found())
+	erase := []string{"customer", "erase", "--email", email, "--apply"}
+	require.NoError(t, app.Main(t.Context(), erase, stack.Environment(), io.Discard, io.Discard))
+	require.Empty(t, found())
+	require.Nil(t, m.Session(id).Field("customer_email"))
+	require.Equal(t, "o-1", m.Session(id).Field("metadata.order_id"))
+
+	run := must.Get(e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(),
+		client.StartWorkflowOptions{TaskQueue: contract.TaskQueueCheckout}, contract.TypeRetention,
+		contract.RetentionInput{Age: time.Millisecond, Session: time.Millisecond}))(t)
+	require.NoError(t, run.Get(t.Context(), nil))
+	m.Must(http.StatusNotFound, http.MethodGet, "/v1/checkout/"+id, "")
+	m.Must(http.StatusNotFound, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
 }

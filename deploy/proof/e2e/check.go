@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/contract"
 )
 
@@ -30,8 +31,7 @@ const settleTime = 4 * time.Minute
 // webhook.AttemptTimeout. It then waits for the retry policy's own back-off, with the delays of production.
 const overdue = 30 * time.Second
 
-// checkShared checks the invariants on the shared stack after all tests, and returns the exit
-// status.
+// checkShared checks the invariants on the shared stack after all tests, and returns the exit status.
 func checkShared() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
 	defer cancel()
@@ -54,8 +54,7 @@ func checkShared() int {
 	return status
 }
 
-// CheckStack waits until a stack has come to rest and checks every invariant. logs are further
-// receivers' logs.
+// CheckStack waits until a stack has come to rest and checks every invariant. logs are further receivers' logs.
 func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) ([]invariant.Result, error) {
 	facts, err := Facts(ctx, stack, schedule, logs...)
 	if err != nil {
@@ -137,35 +136,29 @@ func hasten(ctx context.Context, stack *devstack.Stack) ([]string, error) {
 	return lost, nil
 }
 
-// RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,
-// because a run ends a little after its row, and after a kill this can take long. A true violation
-// stays.
+// RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while, because a run ends a
+// little after its row, and after a kill this can take long. A true violation stays.
 func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
-	t.Helper()
-	none := func(int, string) bool { return false }
-	RequireInvariantsBut(t, stack, schedule, none, func(*invariant.Facts) {})
+	RequireInvariantsBut(t, stack, schedule, nil, func(*invariant.Facts) {})
 }
 
-// RequireInvariantsBut is RequireInvariants that adjusts the facts first and passes over known violations.
+// RequireInvariantsBut is RequireInvariants that adjusts the facts first. Unless known is nil, it passes over the violations
+// for which it returns true.
 func RequireInvariantsBut(
-	t *testing.T, stack *devstack.Stack, schedule string, known func(number int, id string) bool,
-	adjust func(*invariant.Facts),
+	t *testing.T, stack *devstack.Stack, schedule string, known func(violation string) bool, adjust func(*invariant.Facts),
 ) {
-	t.Helper()
 	for end := time.Now().Add(settleTime); ; time.Sleep(time.Second) {
-		facts, err := Facts(t.Context(), stack, schedule)
-		require.NoError(t, err)
+		facts := must.Get(Facts(t.Context(), stack, schedule))(t)
 		adjust(facts)
 		results := invariant.Check(facts)
-		for i, r := range results {
-			isKnown := func(v invariant.Violation) bool { return known(r.Number, v.ID) }
-			results[i].Violations = slices.DeleteFunc(r.Violations, isKnown)
+		found := ViolationsOf(results)
+		if known != nil {
+			found = slices.DeleteFunc(found, known)
 		}
-		if found := ViolationsOf(results); len(found) == 0 {
+		if len(found) == 0 {
 			return
-		} else if time.Now().After(end) {
-			require.Empty(t, found, "%+v", results)
 		}
+		require.True(t, time.Now().Before(end), "%v: %+v", found, results)
 	}
 }
 

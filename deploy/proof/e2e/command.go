@@ -16,7 +16,6 @@ import (
 
 // CheckoutCommand runs a command of the program as an operator does, in this process. It returns what the command said.
 func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (string, error) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), LeastPatience)
 	defer cancel()
 	said := &Words{}
@@ -27,9 +26,15 @@ func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 	return said.String(), err
 }
 
+// MustCommand is CheckoutCommand for a command that must succeed.
+func MustCommand(t *testing.T, stack *devstack.Stack, args ...string) string {
+	out, err := CheckoutCommand(t, stack, args...)
+	require.NoError(t, err, out)
+	return out
+}
+
 // RequireRefused runs a command of the program that must fail and print why. It returns what the command printed.
 func RequireRefused(t *testing.T, stack *devstack.Stack, why string, args ...string) string {
-	t.Helper()
 	out, err := CheckoutCommand(t, stack, args...)
 	require.Error(t, err)
 	require.Contains(t, out, why)
@@ -57,12 +62,10 @@ func (w *Words) String() string {
 
 // Release runs checkout release.
 func Release(t *testing.T, stack *devstack.Stack, build string) {
-	t.Helper()
 	ReleaseAt(t, stack.Environment(), build)
 }
 
 // ReleaseAt is Release for a stack that another process runs, by its settings.
 func ReleaseAt(t *testing.T, settings []string, build string) {
-	t.Helper()
 	require.NoError(t, app.Main(t.Context(), []string{"release", build, "--wait"}, settings, os.Stderr, os.Stderr))
 }

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // corpusClient sends what it is told and follows nothing.
@@ -29,7 +31,6 @@ var corpusClient = http.Client{
 // send makes the request of a case. A 503 is no verdict on it: a busy computer may answer so to any request, and the
 // reference tells merchants to repeat it.
 func (w *corpusWorld) send(t *testing.T, c corpusCase) (got e2e.Answer) {
-	t.Helper()
 	e2e.Await(t, c.Name+" is answered", time.Minute, func() bool {
 		got = w.sendOnce(t, c)
 		return got.Status != http.StatusServiceUnavailable || c.Status == http.StatusServiceUnavailable
@@ -39,12 +40,14 @@ func (w *corpusWorld) send(t *testing.T, c corpusCase) (got e2e.Answer) {
 
 // sendOnce makes the request over a connection of its own kind: net/http's, or a bare one when the case has a Head.
 func (w *corpusWorld) sendOnce(t *testing.T, c corpusCase) e2e.Answer {
-	t.Helper()
 	values := map[string]string{"t": strconv.FormatInt(time.Now().Unix()+int64(c.At), 10)}
 	if c.Value != nil {
 		values["value"] = *c.Value
 	}
-	body := ""
+	body, server := "", w.stack.APIURL()
+	if c.Page {
+		body, server = w.form(t, c), w.stack.PageURL()
+	}
 	switch {
 	case c.Body != nil:
 		body = w.say(t, *c.Body, values)
@@ -55,25 +58,39 @@ func (w *corpusWorld) sendOnce(t *testing.T, c corpusCase) e2e.Answer {
 		values["length"] = strconv.Itoa(len(body))
 		return w.sendRaw(t, c, body, values)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), c.Method, w.stack.APIURL(), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), c.Method, server, strings.NewReader(body))
 	require.NoError(t, err, c.Name)
 	req.URL.Opaque = w.say(t, c.Path, values)
 	w.setHeaders(t, req, c, body != "", values)
 	res, err := corpusClient.Do(req)
 	require.NoError(t, err, c.Name)
-	return readAnswer(t, c, res)
+	got, err := readAnswer(res)
+	require.NoError(t, err, c.Name)
+	return got
+}
+
+func (w *corpusWorld) form(t *testing.T, c corpusCase) string {
+	form := url.Values{"card_number": {e2e.CardSucceeds}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
+	for name, value := range c.Form {
+		if form.Del(name); value != nil {
+			form.Set(name, w.say(t, *value, nil))
+		}
+	}
+	return form.Encode()
 }
 
 // setHeaders sets what every merchant sends, and what the case says instead.
 func (w *corpusWorld) setHeaders(t *testing.T, req *http.Request, c corpusCase, body bool, values map[string]string) {
-	t.Helper()
 	req.Header.Set("User-Agent", "corpus")
 	if key, ok := w.keys[c.Caller]; ok {
 		req.Header.Set("Authorization", "Bearer "+key)
 	} else {
 		require.Equal(t, "none", c.Caller, c.Name)
 	}
-	if body {
+	switch {
+	case c.Page:
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	case body:
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for _, header := range c.Headers {
@@ -94,42 +111,51 @@ func (w *corpusWorld) setHeaders(t *testing.T, req *http.Request, c corpusCase, 
 	}
 }
 
-// sendRaw writes the request as it stands.
 func (w *corpusWorld) sendRaw(t *testing.T, c corpusCase, body string, values map[string]string) e2e.Answer {
-	t.Helper()
-	api, err := url.Parse(w.stack.APIURL())
-	require.NoError(t, err)
-	conn, err := net.Dial("tcp", api.Host)
-	require.NoError(t, err, c.Name)
-	defer func() { _ = conn.Close() }() // its answer was read
-	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	api := must.Get(url.Parse(w.stack.APIURL()))(t)
 	values["host"], values["auth"] = api.Host, "Authorization: Bearer "+w.keys[c.Caller]
-	_, _ = io.WriteString(conn, w.say(t, strings.Join(c.Head, "\r\n"), values)+"\r\n\r\n"+body) // the API may have answered and closed already
-	if c.Close {
-		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-	}
 	method, _, _ := strings.Cut(c.Head[0], " ")
-	in := bufio.NewReader(conn)
-	for {
+	request := w.say(t, strings.Join(c.Head, "\r\n"), values) + "\r\n\r\n" + body
+	got, err := exchange(api.Host, method, request, c.Close)
+	require.NoError(t, err, c.Name)
+	return got
+}
+
+// exchange sends a request as it stands and returns the answer. With end, it closes its side of the connection before.
+func exchange(address, method, request string, end bool) (e2e.Answer, error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return e2e.Answer{}, err
+	}
+	defer func() { _ = conn.Close() }() // it has answered or failed
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return e2e.Answer{}, err
+	}
+	// Who refuses the head may answer and hang up before all is written.
+	_, unwritten := io.WriteString(conn, request)
+	if end {
+		unwritten = errors.Join(unwritten, conn.(*net.TCPConn).CloseWrite())
+	}
+	for in := bufio.NewReader(conn); ; {
 		res, err := http.ReadResponse(in, &http.Request{Method: method})
-		require.NoError(t, err, c.Name)
-		if res.StatusCode >= 200 {
-			return readAnswer(t, c, res)
+		if err != nil {
+			return e2e.Answer{}, errors.Join(err, unwritten)
+		}
+		if res.StatusCode >= http.StatusOK {
+			return readAnswer(res)
 		}
 	}
 }
 
-func readAnswer(t *testing.T, c corpusCase, res *http.Response) e2e.Answer {
-	t.Helper()
+func readAnswer(res *http.Response) (e2e.Answer, error) {
 	defer func() { _ = res.Body.Close() }() // it was read to its end
 	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err, c.Name)
-	return e2e.Answer{Status: res.StatusCode, Header: res.Header, Body: body}
+	return e2e.Answer{Status: res.StatusCode, Header: res.Header, Body: body}, err
 }
 
-// refuse sends a case that must be refused, and looks that nothing has changed.
+// refuse sends a case that must be refused: the exact status, code and param, or the page that tells what is wrong, never a
+// 5xx. Nothing that PostgreSQL has of the merchants changes.
 func (w *corpusWorld) refuse(t *testing.T, c corpusCase) {
-	t.Helper()
 	if c.Before != nil {
 		w.sendBefore(t, c)
 		w.settle(t)
@@ -142,7 +168,10 @@ func (w *corpusWorld) refuse(t *testing.T, c corpusCase) {
 		before = w.state(t)
 	}
 	got := w.answer(t, c)
-	if c.Status >= 400 && !c.Plain {
+	switch {
+	case c.Page:
+		w.requirePage(t, c, got)
+	case c.Status >= 400 && !c.Plain:
 		c.Param = w.say(t, c.Param, nil)
 		requireRefusal(t, c, got)
 	}
@@ -158,9 +187,7 @@ var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 // innerWords are of our own insides, of which no merchant may hear.
 var innerWords = regexp.MustCompile(`(?i)sqlstate|pgx|goroutine|panic|strconv|jsontext|temporal|localhost:|127\.0\.0\.1:`)
 
-// requireRefusal checks the body that every refusal has.
 func requireRefusal(t *testing.T, c corpusCase, got e2e.Answer) {
-	t.Helper()
 	var body struct {
 		Error, Message, Param string
 		Errors                []struct{ Param, Message string }
@@ -186,9 +213,7 @@ func requireRefusal(t *testing.T, c corpusCase, got e2e.Answer) {
 	}
 }
 
-// sendBefore sends what must be accepted before a case.
 func (w *corpusWorld) sendBefore(t *testing.T, c corpusCase) {
-	t.Helper()
 	got := w.send(t, c.Before.or(corpusCase{
 		Caller: c.Caller, Method: c.Method, Path: c.Path, Headers: c.Headers, Body: c.Body, Template: c.Template, Value: c.Value,
 	}))
@@ -197,7 +222,6 @@ func (w *corpusWorld) sendBefore(t *testing.T, c corpusCase) {
 
 // answer sends a case and checks the status, and what the case says of the body.
 func (w *corpusWorld) answer(t *testing.T, c corpusCase) e2e.Answer {
-	t.Helper()
 	got := w.send(t, c)
 	for end := time.Now().Add(time.Minute); c.At != 0 && got.Field("age_seconds") != nil && got.Field("age_seconds") != float64(-c.At); got = w.send(t, c) {
 		require.True(t, time.Now().Before(end), "the second has turned each time") // else the case would not be the one that it says
@@ -213,9 +237,22 @@ func (w *corpusWorld) answer(t *testing.T, c corpusCase) e2e.Answer {
 	return got
 }
 
+// requirePage requires a page in which no script could run, and which never shows the card again.
+func (w *corpusWorld) requirePage(t *testing.T, c corpusCase, got e2e.Answer) {
+	page := string(got.Body)
+	require.Equal(t, w.say(t, c.Location, nil), got.Header.Get("Location"))
+	require.Contains(t, got.Header.Get("Content-Security-Policy"), "default-src 'none'")
+	require.NotContains(t, page, "<script>alert")
+	require.NotContains(t, page, "onerror=")
+	for _, field := range []string{"card_number", "cvc"} {
+		if value := c.Form[field]; value != nil && len(*value) > 3 {
+			require.NotContains(t, page, w.say(t, *value, nil), "%s is never shown again", field)
+		}
+	}
+}
+
 // accept sends a case that must be accepted and reads the new object back.
 func (w *corpusWorld) accept(t *testing.T, c corpusCase) {
-	t.Helper()
 	if c.Before != nil {
 		w.sendBefore(t, c)
 	}
@@ -244,7 +281,6 @@ func (w *corpusWorld) accept(t *testing.T, c corpusCase) {
 
 // members returns an answer's members, byte for byte, without the secrets, which only one answer shows.
 func members(t *testing.T, body []byte) map[string]string {
-	t.Helper()
 	var object map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(body, &object))
 	for _, once := range []string{"secret", "webhook_secret", "webhook_signed_by"} {

@@ -16,6 +16,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -41,14 +42,11 @@ type corpusWorld struct {
 const cardFraud = "4100000000000019" // from api/README.md
 
 func newCorpusWorld(t *testing.T) *corpusWorld {
-	t.Helper()
 	w := &corpusWorld{
 		stack: e2e.Shared, own: e2e.NewMerchant(t, e2e.Shared), other: e2e.NewMerchant(t, e2e.Shared), store: e2e.OpenStore(t, e2e.Shared),
 		temporal: e2e.TemporalClient(t, e2e.Shared), secrets: map[string]string{}, values: map[string]string{},
 	}
-	var err error
-	w.db, err = pgx.Connect(t.Context(), e2e.Shared.DatabaseURL())
-	require.NoError(t, err)
+	w.db = must.Get(pgx.Connect(t.Context(), e2e.Shared.DatabaseURL()))(t)
 	t.Cleanup(func() { _ = w.db.Close(t.Context()) }) // a test's connection
 	w.keys = map[string]string{"merchant": w.own.Key, "other": w.other.Key}
 	w.addKeys(t)
@@ -70,7 +68,6 @@ func newCorpusWorld(t *testing.T) *corpusWorld {
 
 // addKeys makes keys that may less than the merchant's first.
 func (w *corpusWorld) addKeys(t *testing.T) {
-	t.Helper()
 	for name, scopes := range map[string]merchant.Scopes{
 		"reader": {merchant.ScopeRead}, "cashier": {"checkout:write"}, "revoked": {merchant.ScopeFull}, "live": {merchant.ScopeFull},
 	} {
@@ -87,10 +84,8 @@ func (w *corpusWorld) addKeys(t *testing.T) {
 	}
 }
 
-// addSessions makes a session of each status, with the deliveries and the payout
-// of the one that was paid.
+// addSessions makes a session of each status, with the deliveries and the payout of the one that was paid.
 func (w *corpusWorld) addSessions(t *testing.T) {
-	t.Helper()
 	m := w.own
 	w.values["webhook"], w.secrets["current"] = m.Registration(), m.Secret
 	m.Must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+w.values["webhook"]+"/hold", "") // so that the session's own secret signs
@@ -110,7 +105,6 @@ func (w *corpusWorld) addSessions(t *testing.T) {
 // paid makes a session that is paid and paid out, and returns it, the event of
 // its payment with its delivery, and its payout.
 func paid(m *e2e.Merchant) (session, event, delivery, payout string) {
-	m.T.Helper()
 	session = m.Create(strings.Replace(e2e.Terms, "}", `, "metadata": {"note": "ü <&> 1.50", "n": 1.50}}`, 1))
 	m.MustPay(session, e2e.CardSucceeds)
 	e2e.AwaitQuery(m.T, "everything of the session is told", 20*time.Second, m.Stack, 2, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND d.status = 'delivered'`, session)
@@ -119,10 +113,8 @@ func paid(m *e2e.Merchant) (session, event, delivery, payout string) {
 	return session, event, delivery, e2e.Query[string](m.T, m.Stack, `SELECT id FROM payout WHERE session_id = $1`, session)
 }
 
-// addRegistrations makes registrations in every state. All are on hold, so that
-// nothing is sent to them.
+// addRegistrations makes registrations in every state. All are on hold, so that nothing is sent to them.
 func (w *corpusWorld) addRegistrations(t *testing.T) {
-	t.Helper()
 	for _, name := range []string{"spare", "rotated", "gone", "deleted"} {
 		w.values[name+"_webhook"], w.secrets[name] = register(w.own)
 	}
@@ -141,9 +133,7 @@ func (w *corpusWorld) addRegistrations(t *testing.T) {
 	w.values["replay"] = replayed(w.own, w.values["webhook"])
 }
 
-// register makes a registration that is on hold.
 func register(m *e2e.Merchant) (id, secret string) {
-	m.T.Helper()
 	got := m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks", `{"url": "https://shop.example/hook", "events": ["merchant.updated"]}`)
 	id = got.Field("id").(string)
 	m.Must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+id+"/hold", "")
@@ -151,13 +141,11 @@ func register(m *e2e.Merchant) (id, secret string) {
 }
 
 func testDelivery(m *e2e.Merchant, registration string) string {
-	m.T.Helper()
 	return m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+registration+"/test", "").Field("delivery.id").(string)
 }
 
 // replayed makes a bulk replay of nothing that has ended.
 func replayed(m *e2e.Merchant, registration string) string {
-	m.T.Helper()
 	id := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+registration+"/replay", `{"since": "2026-01-01T00:00:00Z", "status": "canceled"}`).Field("id").(string)
 	e2e.Await(m.T, "the replay has ended", 20*time.Second, func() bool {
 		return m.Must(http.StatusOK, http.MethodGet, "/v1/replays/"+id, "").Field("status") == "completed"
@@ -167,26 +155,22 @@ func replayed(m *e2e.Merchant, registration string) string {
 
 // addLive makes what the merchant has in live mode, which the API does not make yet.
 func (w *corpusWorld) addLive(t *testing.T) {
-	t.Helper()
 	w.secrets["live"] = webhook.NewSecret()
-	e, err := w.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
+	e := must.Get(w.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/live",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: w.secrets["live"],
-	})
-	require.NoError(t, err)
+	}))(t)
 	w.values["live_webhook"] = e.ID
 	client := runs.Client{Temporal: w.temporal}
-	s, err := w.store.Sessions.CreateSession(t.Context(), storage.NewSession{
+	s := must.Get(w.store.Sessions.CreateSession(t.Context(), storage.NewSession{
 		Session: checkout.Session{
 			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: money.EUR,
 			PayoutCurrency: money.USDC, Metadata: []byte("{}"), MaxAttempts: 3,
 		}, Lifetime: checkout.SessionLifetime,
-	}, client.StartSession)
-	require.NoError(t, err)
+	}, client.StartSession))(t)
 	w.values["live_session"] = s.ID
 }
 
-// addOther makes what the other merchant has.
 func (w *corpusWorld) addOther() {
 	m := w.other
 	w.values["other_webhook"], w.secrets["other"] = m.Registration(), m.Secret
@@ -203,7 +187,6 @@ var corpusTables = []string{
 // state is how many rows the merchants have in each table, and a digest of them:
 // a refused request adds none and changes none.
 func (w *corpusWorld) state(t *testing.T) string {
-	t.Helper()
 	var parts []string
 	for _, table := range corpusTables {
 		parts = append(parts, fmt.Sprintf(`(SELECT '%[1]s ' || count(*) || ' ' || md5(coalesce(string_agg(r::text, E'\n' ORDER BY r::text), '')) FROM %[1]s r WHERE merchant_id = ANY($1))`, table))
@@ -215,7 +198,6 @@ func (w *corpusWorld) state(t *testing.T) string {
 
 // settle waits until nothing changes by itself any more.
 func (w *corpusWorld) settle(t *testing.T) {
-	t.Helper()
 	last := ""
 	e2e.Await(t, "at rest", 20*time.Second, func() bool {
 		before := last
@@ -230,7 +212,6 @@ func (w *corpusWorld) settle(t *testing.T) {
 
 // claim lets another process work on the request of an Idempotency-Key.
 func (w *corpusWorld) claim(t *testing.T, c corpusCase) {
-	t.Helper()
 	fingerprint := sha256.Sum256([]byte(w.say(t, *c.Body, nil)))
 	_, _, err := w.store.Requests.ClaimRequest(t.Context(), storage.IdempotentRequest{
 		Owner: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeTest}, Route: c.Method + " " + w.say(t, c.Path, nil), Key: c.Busy,
@@ -242,7 +223,6 @@ func (w *corpusWorld) claim(t *testing.T, c corpusCase) {
 // replay of the merchants, and no other. A payout has a run only if a busy worker did not send it within a second. The
 // index of runs follows with a delay; once it has a session that is made now, it has what came before.
 func (w *corpusWorld) requireNoOtherWorkflow(t *testing.T) {
-	t.Helper()
 	last := w.own.Create(e2e.Terms)
 	w.last = ""
 	merchants := fmt.Sprintf("MerchantId IN (%q, %q)", w.own.ID, w.other.ID)

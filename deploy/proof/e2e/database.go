@@ -12,11 +12,11 @@ import (
 
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // OpenStore opens the stack's PostgreSQL as the service does.
 func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
-	t.Helper()
 	var store *storage.Store
 	Await(t, "PostgreSQL takes a connection", 20*time.Second, func() bool { // the service gives it three seconds
 		var err error
@@ -29,9 +29,7 @@ func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
 
 // Query reads one value of the stack's PostgreSQL.
 func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) T {
-	t.Helper()
-	pool, err := poolOf(stack.DatabaseURL())
-	require.NoError(t, err)
+	pool := must.Get(poolOf(stack.DatabaseURL()))(t)
 	var got T
 	require.NoError(t, pool.QueryRow(t.Context(), sql, args...).Scan(&got))
 	return got
@@ -41,15 +39,12 @@ func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) 
 func AwaitQuery[T comparable](
 	t *testing.T, what string, within time.Duration, stack *devstack.Stack, want T, sql string, args ...any,
 ) {
-	t.Helper()
 	Await(t, what, within, func() bool { return Query[T](t, stack, sql, args...) == want })
 }
 
 // Exec runs a statement in the stack's PostgreSQL, without arguments also several, and returns the number of rows.
 func Exec(t *testing.T, stack *devstack.Stack, sql string, args ...any) int64 {
-	t.Helper()
-	pool, err := poolOf(stack.DatabaseURL())
-	require.NoError(t, err)
+	pool := must.Get(poolOf(stack.DatabaseURL()))(t)
 	done, err := pool.Exec(t.Context(), sql, args...)
 	require.NoError(t, err, sql)
 	return done.RowsAffected()
@@ -77,24 +72,4 @@ func poolOf(url string) (*pgxpool.Pool, error) {
 		}
 	}
 	return pools.of[url], nil
-}
-
-// DeliveryOf returns the id of the delivery of a session's event. It waits for it: a slow decision comes after the
-// answer to the customer.
-func DeliveryOf(t *testing.T, stack *devstack.Stack, sessionID, eventType string) string {
-	t.Helper()
-	var id string
-	Await(t, "the delivery of "+eventType, 20*time.Second, func() bool {
-		id = Query[string](t, stack, `
-			SELECT coalesce(max(d.id), '') FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-			WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
-		return id != ""
-	})
-	return id
-}
-
-// DeliveryStatus reads the status of a delivery of Shared.
-func DeliveryStatus(t *testing.T, id string) string {
-	t.Helper()
-	return Query[string](t, Shared, `SELECT status FROM webhook_delivery WHERE id = $1`, id)
 }

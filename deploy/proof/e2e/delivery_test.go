@@ -49,8 +49,7 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 
 	// Replay by an engineer: checkout replay whd_….
 	m.Receiver.Answer(http.StatusOK)
-	out, err := e2e.CheckoutCommand(t, e2e.Shared, "replay", delivery)
-	require.NoError(t, err, out)
+	out := e2e.MustCommand(t, e2e.Shared, "replay", delivery)
 	require.Contains(t, out, "started run 2 of "+delivery)
 	e2e.Await(t, "the replay is delivered", 10*time.Second, func() bool { return e2e.DeliveryStatus(t, delivery) == "delivered" })
 	again, _ := m.Receiver.Arrivals()
@@ -67,15 +66,11 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 
 // failBySchedule makes a delivery and waits until each of its attempts was refused, or Temporal has lost one.
 func failBySchedule(t *testing.T, c client.Client) (m *e2e.Merchant, delivery string) {
-	t.Helper()
 	m = e2e.NewMerchant(t, e2e.Shared)
 	m.Receiver.Answer(http.StatusInternalServerError)
-	id := m.Create(e2e.Terms)
-	m.MustPay(id, e2e.CardDeclined) // one event only
+	id := m.Sell(e2e.CardDeclined) // one event only
 	delivery = e2e.DeliveryOf(t, e2e.Shared, id, "checkout.failed")
-	refuses := func(id, why string) {
-		e2e.RequireRefused(t, e2e.Shared, why, "replay", id)
-	}
+	refuses := func(id, why string) { e2e.RequireRefused(t, e2e.Shared, why, "replay", id) }
 	refuses(checkout.NewID(checkout.PrefixDelivery), "there is no delivery whd_")
 	refuses(delivery, "still in progress")
 
@@ -95,7 +90,6 @@ func failBySchedule(t *testing.T, c client.Client) (m *e2e.Merchant, delivery st
 // lostAttempt reports whether Temporal handed an attempt out and no worker got it, which happens on a busy machine. The next
 // attempt follows after production's delay.
 func lostAttempt(t *testing.T, c client.Client, delivery string) bool {
-	t.Helper()
 	run, err := c.DescribeWorkflowExecution(t.Context(), delivery, "")
 	return err == nil && slices.ContainsFunc(run.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
 		return a.LastFailure.GetTimeoutFailureInfo() != nil
@@ -109,8 +103,7 @@ func TestSlowReceiver_IsNoWarning(t *testing.T) {
 	m := e2e.NewMerchant(t, e2e.Shared)
 	c := e2e.TemporalClient(t, e2e.Shared)
 	release := m.Receiver.Hang()
-	session := m.Create(e2e.Terms)
-	m.MustPay(session, e2e.CardDeclined)
+	session := m.Sell(e2e.CardDeclined)
 	delivery := e2e.DeliveryOf(t, e2e.Shared, session, "checkout.failed")
 	e2e.Await(t, "the workflow task of the first attempt is done", 40*time.Second, func() bool {
 		for _, e := range e2e.Events(t, c, delivery, "") {

@@ -3,7 +3,10 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,14 +18,14 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // TestHealth_OldSchemaMakesTheProcessesWait: both processes live without a schema, say what is missing, and go on
 // by themselves after checkout setup. A stop makes the API unready before it closes.
 func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 	t.Parallel()
-	ports, err := pgtemp.FreePorts(4)
-	require.NoError(t, err)
+	ports := must.Get(pgtemp.FreePorts(4))(t)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	settings := []string{
 		"DATABASE_URL=" + pgtemp.ForTest(t, nil), "TEMPORAL_NAMESPACE=health.a1b2c", "TEMPORAL_ADDRESS=" + e2e.Shared.Temporal.Address(),
@@ -32,13 +35,11 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 	urls := map[string]string{"api": "http://" + at(0), "worker": "http://" + at(3)}
 	processes := map[string]*devstack.Process{}
 	for command := range urls {
-		process, err := e2e.Shared.StartMore(command, "health-"+command, settings...)
-		require.NoError(t, err)
+		process := must.Get(e2e.Shared.StartMore(command, "health-"+command, settings...))(t)
 		t.Cleanup(process.Kill)
 		processes[command] = process
 	}
 	says := func(command, method, path string, status int, want string) {
-		t.Helper()
 		e2e.Await(t, command+" says "+want, 30*time.Second, func() bool {
 			require.NoError(t, processes[command].Err())
 			got, _ := e2e.Try(method, urls[command]+path, "") // nothing listens yet
@@ -50,8 +51,7 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 		says(command, "GET", "/healthz", 200, "ok")
 		says(command, "HEAD", "/healthz", 200, "")
 		says(command, "GET", "/v1/checkout", 503, "run checkout setup")
-		log := e2e.Log(t, e2e.Shared, "health-"+command)
-		require.Contains(t, log, "run checkout setup")
+		require.Contains(t, e2e.Log(t, e2e.Shared, "health-"+command), "run checkout setup")
 	}
 
 	var out bytes.Buffer
@@ -81,20 +81,37 @@ func TestWorker_ThatTemporalRefusesEnds(t *testing.T) {
 	}
 	var out bytes.Buffer
 	require.NoError(t, app.Main(t.Context(), []string{"setup"}, settings[:3], &out, &out))
-	process, err := e2e.Shared.StartMore("worker", "refused-worker", settings...)
-	require.NoError(t, err)
+	process := must.Get(e2e.Shared.StartMore("worker", "refused-worker", settings...))(t)
 	t.Cleanup(process.Kill)
-	logged := func(want string) func() bool {
-		return func() bool {
-			log := e2e.Log(t, e2e.Shared, "refused-worker")
-			return strings.Contains(log, want)
-		}
-	}
-	e2e.Await(t, "the worker polls", time.Minute, logged("worker polls"))
+	logged := func(want string) bool { return strings.Contains(e2e.Log(t, e2e.Shared, "refused-worker"), want) }
+	e2e.Await(t, "the worker polls", time.Minute, func() bool { return logged("worker polls") })
 
 	temporal := e2e.TemporalClient(t, e2e.Shared)
-	_, err = temporal.OperatorService().DeleteNamespace(t.Context(), &operatorservice.DeleteNamespaceRequest{Namespace: namespace})
-	require.NoError(t, err)
+	gone := &operatorservice.DeleteNamespaceRequest{Namespace: namespace}
+	must.Get(temporal.OperatorService().DeleteNamespace(t.Context(), gone))(t)
 	e2e.Await(t, "the worker ends", 4*time.Minute, func() bool { return process.Err() != nil })
-	require.True(t, logged("the worker is refused by Temporal")())
+	require.True(t, logged("the worker is refused by Temporal"))
+}
+
+// TestSlowClients_AreCutOffAndHurtNobody: 50 clients that never end their headers.
+func TestSlowClients_AreCutOffAndHurtNobody(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	var group sync.WaitGroup
+	for range 50 {
+		conn := must.Get(net.Dial("tcp", e2e.Shared.APIURL()[len("http://"):]))(t)
+		defer func() { _ = conn.Close() }() // all that was to be read has been
+		group.Go(func() {
+			_, _ = io.WriteString(conn, "POST /v1/checkout HTTP/1.1\r\nHost: x\r\nX-Slow: ") // else the read says it
+			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			answer, err := io.ReadAll(conn)
+			if err != nil {
+				t.Errorf("not cut off: %v after %q", err, answer)
+			}
+		})
+	}
+	for range 10 {
+		m.Create(e2e.Terms)
+	}
+	group.Wait()
 }

@@ -11,6 +11,8 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -18,15 +20,13 @@ import (
 
 // requireDirectory leaves the test out when there is nowhere to write to.
 func requireDirectory(t *testing.T) {
-	t.Helper()
 	if *e2e.RecordHistories == "" {
 		t.Skip("takes long: -record-histories DIRECTORY runs it")
 	}
 }
 
-// TestHistories makes one run of each kind, closed and open, on the real server.
-// It checks how each stands, and writes them to -record-histories, for the replay
-// tests of package workflows. Store only what deployed code has recorded.
+// TestHistories makes one run of each kind, closed and open, on the real server. It checks how each stands, and writes
+// them to -record-histories, for the replay tests of package workflows. Store only what deployed code has recorded.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	requireDirectory(t)
@@ -35,32 +35,25 @@ func TestHistories(t *testing.T) {
 	failing.Receiver.Answer(http.StatusInternalServerError)
 	c := e2e.TemporalClient(t, e2e.Shared)
 
-	paid := m.Create(e2e.Terms)
-	m.MustPay(paid, e2e.CardSucceeds)
+	paid := m.Sell(e2e.CardSucceeds)
 	e2e.AwaitQuery(t, "the payout is told", 20*time.Second, e2e.Shared, 2, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 			WHERE e.session_id = $1 AND d.status = 'delivered'`, paid)
 	silent := e2e.NewMerchant(t, e2e.Shared)
 	e2e.Query[int](t, e2e.Shared, `WITH deleted AS (UPDATE webhook_endpoint SET deleted_at = now() WHERE merchant_id = $1) SELECT 1`, silent.ID)
-	untold := silent.Create(e2e.Terms)
-	silent.MustPay(untold, e2e.CardSucceeds)
-	declined := m.Create(e2e.Terms)
-	m.MustPay(declined, e2e.CardDeclined)
+	untold := silent.Sell(e2e.CardSucceeds)
+	declined := m.Sell(e2e.CardDeclined)
 	m.MustPay(declined, e2e.CardSucceeds)
 	expired := m.Create(e2e.Terms)
 	m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+expired+"/expire", "")
 	advanced := m.Create(e2e.Terms)
 	m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+advanced+"/advance", "")
-	slow := m.Create(e2e.Terms)
-	m.MustPay(slow, e2e.CardSlow)
+	slow := m.Sell(e2e.CardSlow)
 	m.AwaitStatus(slow, checkout.StatusCompleted, 20*time.Second)
 	waiting := m.Create(e2e.Terms)
-	asked := m.Create(e2e.Terms)
-	m.MustPay(asked, e2e.Card3DS)
-	unsent := failing.Create(e2e.Terms)
-	failing.MustPay(unsent, e2e.CardDeclined)
+	asked := m.Sell(e2e.Card3DS)
+	unsent := failing.Sell(e2e.CardDeclined)
 	undelivered := e2e.DeliveryOf(t, e2e.Shared, unsent, "checkout.failed")
-	retried := failing.Create(e2e.Terms)
-	failing.MustPay(retried, e2e.CardDeclined)
+	retried := failing.Sell(e2e.CardDeclined)
 	retrying := e2e.DeliveryOf(t, e2e.Shared, retried, "checkout.failed")
 	resent := startPayout(t, c, silent, untold)
 	onChain(t, paid, "eip155:0") // which is not configured
@@ -95,32 +88,25 @@ type recorded struct {
 
 // recordEach waits until each run stands as it must, and writes its history under its name.
 func recordEach(t *testing.T, c client.Client, all map[string]recorded) {
-	t.Helper()
 	for name, run := range all {
 		e2e.Await(t, name+" is "+run.status.String(), 40*time.Second, func() bool { return e2e.StatusOf(t, c, run.id) == run.status })
 		e2e.Record(t, c, name, run.id, "")
 	}
 }
 
-// startPayout starts the run of a session's payout, as an engineer may.
 func startPayout(t *testing.T, c client.Client, m *e2e.Merchant, paid string) string {
-	t.Helper()
 	id := m.Session(paid).Field("payout.id").(string)
-	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueueCheckout},
-		contract.TypePayout, checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id))
-	require.NoError(t, err)
+	must.Get(c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueueCheckout},
+		contract.TypePayout, checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id)))(t)
 	return id
 }
 
-// onChain changes the chain of a paid session's payment.
 func onChain(t *testing.T, paid, name string) {
-	t.Helper()
 	e2e.Query[string](t, e2e.Shared, `
 		UPDATE transaction SET chain_ref = $2 WHERE session_id = $1 AND status = 'succeeded' RETURNING id`, paid, name)
 }
 
-// TestHistories_OfSteering is TestHistories for deliveries that were steered,
-// bulk replays and Reconcile.
+// TestHistories_OfSteering is TestHistories for deliveries that were steered, bulk replays and Reconcile.
 func TestHistories_OfSteering(t *testing.T) {
 	t.Parallel()
 	requireDirectory(t)
@@ -177,8 +163,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	require.NoError(t, err)
 
 	e2e.Await(t, "the run that Reconcile started has asked about the payment, and waits", 90*time.Second, func() bool {
-		run, err := c.DescribeWorkflowExecution(t.Context(), lost, "")
-		require.NoError(t, err)
+		run := must.Get(c.DescribeWorkflowExecution(t.Context(), lost, ""))(t)
 		return run.WorkflowExecutionInfo.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && run.WorkflowExecutionInfo.HistoryLength > 11
 	})
 	recordEach(t, c, map[string]recorded{
@@ -201,11 +186,40 @@ func TestHistories_OfSteering(t *testing.T) {
 
 // replayUnderWay starts a bulk replay and waits until it has begun.
 func replayUnderWay(m *e2e.Merchant, rate int) string {
-	m.T.Helper()
-	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+m.FailedDeliveries(100)+"/replay",
-		fmt.Sprintf(`{"since": %q, "rate": %d}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), rate))
-	e2e.Await(m.T, "the replay is under way", time.Minute, func() bool {
-		return m.Must(http.StatusOK, http.MethodGet, created.Header.Get("Location"), "").Field("started").(float64) > 2
-	})
-	return created.Field("id").(string)
+	path, id := replayFrom(m, m.FailedDeliveries(100), fmt.Sprintf(`"rate": %d`, rate))
+	awaitProgress(m, path, 3, "")
+	return id
+}
+
+// TestHistories_OfAClockThatIsAhead is TestHistories for sessions whose timer fires
+// while PostgreSQL's clock says that there is time left: nobody loses a session by it.
+func TestHistories_OfAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	if *e2e.RecordHistories == "" {
+		e2e.OnlyLong(t)
+	}
+	stack := e2e.Beside(t, devstack.Options{SessionLifetime: "15s"})
+	// PostgreSQL's clock is set back for the service's connections: they find a function of that name before
+	// PostgreSQL's own.
+	e2e.Exec(t, stack, `
+		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT pg_catalog.clock_timestamp() - interval '10s' $$;
+		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$;
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	c, m := e2e.TemporalClient(t, stack), e2e.NewMerchant(t, stack)
+	timers := func(id string) (started int) {
+		for _, e := range e2e.Events(t, c, id, "") {
+			if e.EventType == enumspb.EVENT_TYPE_TIMER_STARTED {
+				started++
+			}
+		}
+		return started
+	}
+	paid, left := m.Create(e2e.Terms), m.Create(e2e.Terms)
+	for _, id := range []string{paid, left} {
+		e2e.Await(t, "the timer has fired, and another waits", time.Minute, func() bool { return timers(id) > 1 })
+	}
+	m.Complete(paid)
+	e2e.AwaitRun(t, c, left, "the other session has expired", time.Minute, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+	require.True(t, e2e.Query[bool](t, stack, `SELECT status = 'expired' AND ended_at >= expires_at FROM checkout_session WHERE id = $1`, left))
+	e2e.Record(t, c, "checkout_session_early", left, "")
 }

@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -29,8 +30,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	terminate(session)
 
 	m.Receiver.Answer(http.StatusInternalServerError)
-	held := m.Create(e2e.Terms)
-	m.MustPay(held, e2e.CardDeclined)
+	held := m.Sell(e2e.CardDeclined)
 	parked := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(e2e.DeliveryOf(t, e2e.Shared, held, "checkout.failed"))
 	require.NoError(t, store.Webhooks.HoldDelivery(t.Context(), parked))
 	e2e.AwaitQuery(t, "the delivery is parked", 20*time.Second, e2e.Shared, true, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, parked.ID)
@@ -83,8 +83,7 @@ func TestLostRun_IsStartedByTheNextMessage(t *testing.T) {
 	m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+ended+"/expire", "")
 	moveToEmptyNamespace(t, stack)
 
-	m.MustPay(paid, e2e.CardSucceeds)
-	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
+	m.Complete(paid)
 	require.Equal(t, 1, m.Charges(paid))
 	m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+expired+"/expire", "")
 	m.AwaitStatus(expired, checkout.StatusExpired, 10*time.Second)
@@ -97,11 +96,9 @@ func TestLostRun_IsStartedByTheNextMessage(t *testing.T) {
 
 // moveToEmptyNamespace starts the processes again in a namespace that has no run.
 func moveToEmptyNamespace(t *testing.T, stack *devstack.Stack) {
-	t.Helper()
 	stack.API.Kill()
 	stack.Worker.Kill()
-	empty, err := stack.Temporal.In(t.Context(), stack.Temporal.Namespace()+"_empty")
-	require.NoError(t, err)
+	empty := must.Get(stack.Temporal.In(t.Context(), stack.Temporal.Namespace()+"_empty"))(t)
 	stack.Temporal = empty
 	require.NoError(t, stack.StartWorker(t.Context()))
 	require.NoError(t, stack.StartAPI(t.Context()))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,21 +15,20 @@ import (
 	"example.com/checkout/deploy/proof/chaos/invariant"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
 
-// TestInvariants_TheCheckNamesWhatIsBroken breaks a stack that is in order, one
-// thing after the other. What each invariant allows and forbids is a table in
-// package invariant; this proves that the witnesses are heard.
+// TestInvariants_TheCheckNamesWhatIsBroken breaks a stack that is in order, one thing after the other. What each
+// invariant allows and forbids is a table in package invariant; this proves that the witnesses are heard.
 func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)
 	stack := e2e.Beside(t, devstack.Options{RetrySchedule: e2e.SharedSchedule})
 	m := e2e.NewMerchant(t, stack)
 	m.Receiver.Answer(503)
-	session := m.Create(e2e.Terms)
-	m.MustPay(session, e2e.CardDeclined)
+	session := m.Sell(e2e.CardDeclined)
 	m.Arrivals(1, 10*time.Second)
 	m.Receiver.Answer(200)
 	got := m.Arrivals(2, 20*time.Second)
@@ -41,24 +39,24 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
 
 	for _, c := range []struct {
-		broken, sql, undo string
-		want              []string
+		broken, id, sql, undo string
+		want                  []string
 	}{
-		{"the row counts a run that Temporal does not have",
+		{"the row counts a run that Temporal does not have", retried,
 			`UPDATE webhook_delivery SET run = 2 WHERE id = $1`, `UPDATE webhook_delivery SET run = 1 WHERE id = $1`,
 			[]string{"13 " + retried, "7 " + retried, "9 " + retried}},
-		{"the retry came before its time",
+		{"the retry came before its time", retried,
 			`UPDATE webhook_attempt SET duration_ms = duration_ms + 900 WHERE delivery_id = $1 AND number = 1`,
 			`UPDATE webhook_attempt SET duration_ms = duration_ms - 900 WHERE delivery_id = $1 AND number = 1`, []string{"10 " + retried}},
-		{"other bytes were sent than are kept",
-			`UPDATE event SET body = body || ' ' WHERE id = $3`, `UPDATE event SET body = substr(body, 1, length(body) - 1) WHERE id = $3`,
+		{"other bytes were sent than are kept", event,
+			`UPDATE event SET body = body || ' ' WHERE id = $1`, `UPDATE event SET body = substr(body, 1, length(body) - 1) WHERE id = $1`,
 			[]string{"11 " + retried}},
 	} {
-		change(t, stack, c.sql, retried, m.ID, event)
+		require.EqualValues(t, 1, e2e.Exec(t, stack, c.sql, c.id), c.broken)
 		results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule)
 		require.NoError(t, err, c.broken)
 		require.Equal(t, c.want, e2e.ViolationsOf(results), "%s: %+v", c.broken, results)
-		change(t, stack, c.undo, retried, m.ID, event)
+		require.EqualValues(t, 1, e2e.Exec(t, stack, c.undo, c.id), c.broken)
 	}
 
 	// A canary that was reached, and a run without a row.
@@ -71,8 +69,7 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 		contract.TypeWebhookDelivery, contract.WebhookDeliveryInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(rowless)})
 	require.NoError(t, err)
 	require.ErrorContains(t, run.Get(t.Context(), nil), contract.ErrTypeDeliveryWithoutRow)
-	results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule, forged)
-	require.NoError(t, err)
+	results := must.Get(e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule, forged))(t)
 	require.Equal(t, []string{"12 " + retried, "7 " + rowless}, e2e.ViolationsOf(results), "%+v", results)
 
 	// The command finds the same, and says so with its exit status.
@@ -87,14 +84,4 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &report), string(out))
 	require.Equal(t, 2, report.Violations)
 	require.Equal(t, e2e.ViolationsOf(results), e2e.ViolationsOf(report.Invariants))
-}
-
-// change runs sql with the arguments that it names: $1 a delivery, $2 a merchant,
-// $3 an event.
-func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
-	t.Helper()
-	for i, arg := range args {
-		sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), "'"+arg+"'") // ids hold no quotes
-	}
-	require.EqualValues(t, 1, e2e.Exec(t, stack, sql), sql)
 }

@@ -40,12 +40,8 @@ func StartLoad(m *Merchant) *Load {
 	return l
 }
 
-// session creates, reads and pays one session.
 func (l *Load) session() error {
-	created, err := l.merchant.Call(http.MethodPost, "/v1/checkout", Terms)
-	if err == nil && created.Status != http.StatusCreated {
-		err = fmt.Errorf("create: %d %s", created.Status, created.Body)
-	}
+	created, err := l.call(http.StatusCreated, http.MethodPost, "/v1/checkout", Terms)
 	if err != nil {
 		return err
 	}
@@ -53,11 +49,7 @@ func (l *Load) session() error {
 	l.mu.Lock()
 	l.acknowledged, l.at = append(l.acknowledged, id), append(l.at, time.Now())
 	l.mu.Unlock()
-	read, err := l.merchant.Call(http.MethodGet, "/v1/checkout/"+id, "")
-	if err == nil && read.Status != http.StatusOK {
-		err = fmt.Errorf("read: %d %s", read.Status, read.Body)
-	}
-	if err != nil {
+	if _, err := l.call(http.StatusOK, http.MethodGet, "/v1/checkout/"+id, ""); err != nil {
 		return err
 	}
 	status, page, err := l.merchant.Pay(id, CardSucceeds)
@@ -65,6 +57,14 @@ func (l *Load) session() error {
 		err = fmt.Errorf("pay: %d %s", status, page)
 	}
 	return err
+}
+
+func (l *Load) call(status int, method, path, body string) (Answer, error) {
+	got, err := l.merchant.Call(method, path, body)
+	if err == nil && got.Status != status {
+		err = fmt.Errorf("%s %s: %d %s", method, path, got.Status, got.Body)
+	}
+	return got, err
 }
 
 // Since counts the sessions that were acknowledged after a time.

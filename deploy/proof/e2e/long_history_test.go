@@ -23,8 +23,7 @@ import (
 // more than a run's history may hold.
 var many = flag.Int("many", 10, "calls and signals that must not make a history long")
 
-// TestHold_AnyNumberOfSignalsKeepsTheHistoryShort wakes a delivery on hold again
-// and again, as only an operator can.
+// TestHold_AnyNumberOfSignalsKeepsTheHistoryShort wakes a delivery on hold again and again, as only an operator can.
 func TestHold_AnyNumberOfSignalsKeepsTheHistoryShort(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
@@ -37,11 +36,7 @@ func TestHold_AnyNumberOfSignalsKeepsTheHistoryShort(t *testing.T) {
 	e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool { return parked().Unix() > 0 })
 	made := len(m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+delivery, "").Field("attempts").([]any))
 	first := e2e.Events(t, c, delivery, "")[0].GetWorkflowExecutionStartedEventAttributes().OriginalExecutionRunId
-	began := time.Now()
-	for i := range *many {
-		if i%1000 == 0 {
-			t.Logf("%d signals after %s", i, time.Since(began).Round(time.Second))
-		}
+	for range *many {
 		before := parked()
 		require.NoError(t, c.SignalWorkflow(t.Context(), delivery, "", contract.SignalResume, nil))
 		e2e.Await(t, "it looks, and waits again", 20*time.Second, func() bool { return parked().After(before) })
@@ -59,14 +54,12 @@ func TestHold_AnyNumberOfSignalsKeepsTheHistoryShort(t *testing.T) {
 	require.Len(t, end.Field("attempts"), made+1)
 }
 
-// TestAdvance_AnyNumberOfCallsLeavesTheSessionReachable: Temporal takes 2,000
-// updates of a run.
+// TestAdvance_AnyNumberOfCallsLeavesTheSessionReachable: Temporal takes 2,000 updates of a run.
 func TestAdvance_AnyNumberOfCallsLeavesTheSessionReachable(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
 	c := e2e.TemporalClient(t, e2e.Shared)
-	session := m.Create(e2e.Terms)
-	m.MustPay(session, e2e.Card3DS)
+	session := m.Sell(e2e.Card3DS)
 	m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+session+"/advance", "")
 	before := len(e2e.Events(t, c, session, ""))
 	for range *many {
@@ -87,8 +80,7 @@ func TestSession_AnyNumberOfSignalsLeavesItPayable(t *testing.T) {
 		require.NoError(t, c.SignalWorkflow(t.Context(), session, "", contract.SignalComplete,
 			contract.CompleteInput{TransactionID: checkout.NewID(checkout.PrefixTransaction)}))
 	}
-	m.MustPay(session, e2e.CardSucceeds)
-	m.AwaitStatus(session, checkout.StatusCompleted, 20*time.Second)
+	m.Complete(session)
 }
 
 // TestExpire_ManyAtOnce: Temporal takes ten updates of a run at a time.
@@ -96,8 +88,7 @@ func TestExpire_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
 	client := &runs.Client{Temporal: e2e.TemporalClient(t, e2e.Shared)}
-	session := m.Create(e2e.Terms)
-	m.MustPay(session, e2e.Card3DS)
+	session := m.Sell(e2e.Card3DS)
 	errs := make([]error, 200)
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -109,8 +100,7 @@ func TestExpire_ManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestReset_AfterTheLastAttemptIsAReplay: whichever event an operator chooses in
-// Temporal's UI, the reset is a replay.
+// TestReset_AfterTheLastAttemptIsAReplay: whichever event an operator chooses in Temporal's UI, the reset is a replay.
 func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)

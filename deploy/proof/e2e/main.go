@@ -1,8 +1,7 @@
-// Package e2e runs the service as in production, with its processes, the real Temporal server and
-// the real PostgreSQL, and tests it from outside. It has the kit for the tests of every subject: a
-// stack, a merchant, access to the database and Temporal, and the check of the invariants. The
-// tests of this package share one stack. Those that break a stack, need another one or a browser are in
-// the packages below; package chrome drives the browser.
+// Package e2e runs the service as in production, with its processes, the real Temporal server and the real PostgreSQL,
+// and tests it from outside. It has the kit for the tests of every subject: a stack, a merchant, access to the database
+// and Temporal, and the check of the invariants. The tests of this package share one stack. Those that break a stack,
+// need another one or a browser are in the packages below; package chrome drives the browser.
 package e2e
 
 import (
@@ -26,6 +25,7 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // RecordHistories writes the histories of the replay tests; see package history.
@@ -36,7 +36,7 @@ var Long = flag.Bool("long", false, "run the tests that break a stack on purpose
 
 // OnlyLong skips the test unless -long was given.
 func OnlyLong(t *testing.T) {
-	t.Helper()
+	t.Helper() // the skip names the test's line
 	if !*Long {
 		t.Skip("breaks a stack on purpose or takes minutes: -long runs it")
 	}
@@ -45,12 +45,8 @@ func OnlyLong(t *testing.T) {
 // pgBouncer puts PgBouncer between the processes of every stack and PostgreSQL.
 var pgBouncer = flag.Bool("pgbouncer", false, "run the processes behind PgBouncer")
 
-// Shared is the stack for tests that break nothing; nil in a package whose TestMain calls
-// MainWithoutShared.
+// Shared is the stack for tests that break nothing; nil in a package whose TestMain calls MainWithoutShared.
 var Shared *devstack.Stack
-
-// dir holds the data of Shared.
-var dir string
 
 // Main is the TestMain of a package whose tests use Shared. It starts that stack, runs the tests,
 // and then checks the invariants on the stack.
@@ -67,16 +63,16 @@ func run(m *testing.M, withShared bool) {
 }
 
 func runTests(m *testing.M, withShared bool) int {
-	var err error
-	if dir, err = os.MkdirTemp("", "checkout-e2e-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
 	defer need.Report(os.Stderr)
 	if !withShared {
 		return m.Run()
 	}
+	dir, err := os.MkdirTemp("", "checkout-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
 
 	Shared, err = startStack(devstack.Options{
 		Dir: filepath.Join(dir, "shared"), RetrySchedule: SharedSchedule,
@@ -94,12 +90,8 @@ func runTests(m *testing.M, withShared bool) int {
 	return checkShared()
 }
 
-// MkdirTemp makes a directory that is there until the tests of the package have ended.
-func MkdirTemp() (string, error) { return os.MkdirTemp(dir, "") }
-
 func startStack(o devstack.Options) (*devstack.Stack, error) {
-	// The first build of Temporal takes minutes. The limit is shorter than go test's own, whose
-	// error says less.
+	// The first build of Temporal takes minutes. The limit is shorter than go test's own, whose error says less.
 	notBuilt := errors.New(`not started within 9 minutes: build Temporal first, with "go run ./deploy/cmd/devstack -build"`)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 9*time.Minute, notBuilt)
 	defer cancel()
@@ -116,7 +108,6 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 // Beside starts a second service on Shared's PostgreSQL and Temporal, with a database and a namespace
 // of its own. The test may break its processes, and make up rows, which the invariants would rightly report.
 func Beside(t *testing.T, o devstack.Options) *devstack.Stack {
-	t.Helper()
 	if !*pgBouncer { // which serves one database
 		name := "beside_" + strings.ToLower(rand.Text()[:10])
 		o.DatabaseURL, o.Temporal = Shared.Postgres.URL(name), Shared.Temporal
@@ -128,7 +119,6 @@ func Beside(t *testing.T, o devstack.Options) *devstack.Stack {
 
 // OwnStack starts a stack that the test may break, in an empty directory unless o names one.
 func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
-	t.Helper()
 	if o.NoUI = true; o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
@@ -140,14 +130,11 @@ func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
 
 // Log returns the log of a process of the stack.
 func Log(t *testing.T, stack *devstack.Stack, process string) string {
-	t.Helper()
-	text, err := os.ReadFile(stack.Log(process))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(stack.Log(process)))(t)
 	return string(text)
 }
 
-// Path returns a path below the root of the source tree: tests run in the directory of their
-// package.
+// Path returns a path below the root of the source tree: tests run in the directory of their package.
 func Path(elements ...string) string { return filepath.Join(root(), filepath.Join(elements...)) }
 
 var root = sync.OnceValue(func() string {

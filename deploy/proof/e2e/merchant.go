@@ -23,6 +23,7 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -52,14 +53,11 @@ type Merchant struct {
 // NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of
 // its own, which gets every type of event.
 func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
-	t.Helper()
 	m := &Merchant{T: t, Stack: stack, Secret: webhook.NewSecret()}
-	ports, err := pgtemp.FreePorts(1)
-	require.NoError(t, err)
+	ports := must.Get(pgtemp.FreePorts(1))(t)
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	m.URL = "http://" + address + "/webhook"
-	m.Receiver, err = devstack.StartReceiver(address, m.Secret)
-	require.NoError(t, err)
+	m.Receiver = must.Get(devstack.StartReceiver(address, m.Secret))(t)
 	m.Receiver.LogTo(stack.ReceiverLog)
 	if stack == Shared { // the receivers run until the end, so that late requests are logged
 		t.Cleanup(m.checkArrivals)
@@ -72,8 +70,7 @@ func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 		merchant.PayoutAddress{Currency: money.USDC, Network: money.Ethereum, Address: "sandbox:shop"})
 	require.NoError(t, err)
 	m.ID, m.Key = owner.MerchantID, key
-	_, err = devstack.AddEndpoint(t.Context(), store, owner, m.URL, m.Secret)
-	require.NoError(t, err)
+	must.Get(devstack.AddEndpoint(t.Context(), store, owner, m.URL, m.Secret))(t)
 	return m
 }
 
@@ -109,15 +106,12 @@ func Try(method, address, body string, header ...string) (Answer, error) {
 
 // Ask is Try, and ends the test on an error.
 func Ask(t *testing.T, method, address, body string, header ...string) Answer {
-	t.Helper()
-	got, err := Try(method, address, body, header...)
-	require.NoError(t, err)
+	got := must.Get(Try(method, address, body, header...))(t)
 	return got
 }
 
 // PostForm sends a form.
 func PostForm(t *testing.T, address string, form url.Values) Answer {
-	t.Helper()
 	return Ask(t, http.MethodPost, address, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
@@ -183,11 +177,8 @@ var openAPI = sync.OnceValue(func() *conformance.Document {
 
 // Must is Call for a request whose answer must have status. On a busy computer the API may ask for another try.
 func (m *Merchant) Must(status int, method, path, body string) (got Answer) {
-	m.T.Helper()
 	Await(m.T, method+" "+path, time.Minute, func() bool {
-		var err error
-		got, err = m.Call(method, path, body)
-		require.NoError(m.T, err)
+		got = must.Get(m.Call(method, path, body))(m.T)
 		return got.Status == status || got.Status != http.StatusServiceUnavailable
 	})
 	require.Equal(m.T, status, got.Status, string(got.Body))
@@ -199,9 +190,7 @@ const Terms = `{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC"}`
 
 // Create creates a session and returns its id.
 func (m *Merchant) Create(body string) string {
-	m.T.Helper()
-	id, err := m.TryCreate(body)
-	require.NoError(m.T, err)
+	id := must.Get(m.TryCreate(body))(m.T)
 	return id
 }
 
@@ -224,7 +213,6 @@ func (m *Merchant) TryCreate(body string) (string, error) {
 
 // Session reads a session.
 func (m *Merchant) Session(id string) Answer {
-	m.T.Helper()
 	return m.Must(http.StatusOK, http.MethodGet, "/v1/checkout/"+id, "")
 }
 
@@ -239,19 +227,15 @@ func limit(within time.Duration) time.Duration { return max(patience*within, Lea
 
 // Await repeats condition until it returns true, ever less often: tests that wait long would keep the computer busy.
 func Await(t *testing.T, what string, within time.Duration, condition func() bool) {
-	t.Helper()
 	end := time.Now().Add(limit(within))
 	for pause := 10 * time.Millisecond; !condition(); pause = min(pause*5/4, 200*time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, limit(within))
-		}
+		require.True(t, time.Now().Before(end), "%s: not within %s", what, limit(within))
 		time.Sleep(pause)
 	}
 }
 
 // AwaitStatus waits until a session has a status.
 func (m *Merchant) AwaitStatus(id string, want checkout.Status, within time.Duration) {
-	m.T.Helper()
 	Await(m.T, id+" is "+string(want), within, func() bool {
 		got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
 		return err == nil && got.Field("status") == string(want)
@@ -260,7 +244,6 @@ func (m *Merchant) AwaitStatus(id string, want checkout.Status, within time.Dura
 
 // Arrivals waits until n requests have arrived and returns them all.
 func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
-	m.T.Helper()
 	deadline := time.After(limit(within))
 	for {
 		got, more := m.Receiver.Arrivals()
@@ -272,14 +255,13 @@ func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 		case <-time.After(overdue):
 			m.hastenLost()
 		case <-deadline:
-			m.T.Fatalf("%d of %d requests arrived within %s", len(got), n, limit(within))
+			require.GreaterOrEqual(m.T, len(got), n, "requests within %s", limit(within))
 		}
 	}
 }
 
 // hastenLost makes the next attempt of deliveries whose attempt was lost. The test may wait for one of them.
 func (m *Merchant) hastenLost() {
-	m.T.Helper()
 	if lost, err := hasten(m.T.Context(), m.Stack); len(lost) > 0 || err != nil { // a part of the stack may be down
 		m.T.Logf("hastened %v: %v", lost, err)
 	}
@@ -315,10 +297,22 @@ func (m *Merchant) TryPay(id, card string) (string, error) {
 
 // MustPay is TryPay, and ends the test on an error.
 func (m *Merchant) MustPay(id, card string) string {
-	m.T.Helper()
-	page, err := m.TryPay(id, card)
-	require.NoError(m.T, err)
+	page := must.Get(m.TryPay(id, card))(m.T)
 	return page
+}
+
+// Sell creates a session and pays it with a card.
+func (m *Merchant) Sell(card string) (session string) {
+	session = m.Create(Terms)
+	m.MustPay(session, card)
+	return session
+}
+
+// Complete pays a session, waits until it is completed and returns its id.
+func (m *Merchant) Complete(id string) string {
+	m.MustPay(id, CardSucceeds)
+	m.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	return id
 }
 
 func newBrowser() *http.Client {
@@ -334,9 +328,7 @@ func (m *Merchant) submit(browser *http.Client, id, card string) (page, error) {
 
 // Confirm says yes on the page of the sandbox's bank, which leads back to the shop.
 func (m *Merchant) Confirm(bank string) {
-	m.T.Helper()
-	_, err := readPage(newBrowser().PostForm(bank, url.Values{"answer": {"confirm"}}))
-	require.NoError(m.T, err)
+	must.Get(readPage(newBrowser().PostForm(bank, url.Values{"answer": {"confirm"}})))(m.T)
 }
 
 // page is a page that a browser shows, and its address.
@@ -354,36 +346,19 @@ func readPage(res *http.Response, err error) (page, error) {
 	return page{res.StatusCode, res.Request.URL.String(), string(text)}, err
 }
 
-// TestEvent makes an event for one endpoint, without a session that caused it.
-func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
-	return storage.TestEvent{
-		Owner: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
-		Data: func(time.Time) any {
-			return merchant.Update{
-				Merchant: merchant.Merchant{ID: m.ID, Name: "Shop", Plan: "standard", PaymentAttempts: merchant.DefaultPaymentAttempts}, Mode: checkout.ModeTest,
-				Addresses: []merchant.PayoutAddress{}, Changed: []string{"name"}, Previous: map[string]any{"name": "Old name"},
-			}
-		},
-	}
-}
-
 // DashboardPassword is the password of every member that AddMember makes.
 const DashboardPassword = "correct horse battery"
 
 // AddMember makes a person of a merchant's dashboard.
 func AddMember(t *testing.T, store *storage.Store, merchantID string, role merchant.Role, email string) merchant.Member {
-	t.Helper()
 	member := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: role}
-	token, err := store.People.Invite(t.Context(), member, "test")
-	require.NoError(t, err)
-	member, err = login.Accept(t.Context(), store.People, token, DashboardPassword, "")
-	require.NoError(t, err)
+	token := must.Get(store.People.Invite(t.Context(), member, "test"))(t)
+	member = must.Get(login.Accept(t.Context(), store.People, token, DashboardPassword, ""))(t)
 	return member
 }
 
 // SignIn signs a member in to the dashboard without its form. It returns the value of the cookie member.
 func (m *Merchant) SignIn(email string) (cookie string) {
-	m.T.Helper()
 	token, hash := merchant.NewToken()
 	row := Query[[]string](m.T, m.Stack, `SELECT ARRAY[id, password_hash] FROM member WHERE merchant_id = $1 AND email = $2`, m.ID, email)
 	member := merchant.Member{ID: row[0], MerchantID: m.ID}
@@ -391,65 +366,7 @@ func (m *Merchant) SignIn(email string) (cookie string) {
 	return token
 }
 
-// Registration returns the id of the merchant's registration.
-func (m *Merchant) Registration() string {
-	m.T.Helper()
-	list := m.Must(http.StatusOK, http.MethodGet, "/v1/webhooks", "")
-	return list.Field("data").([]any)[0].(map[string]any)["id"].(string)
-}
-
-// RefusedDelivery makes a delivery whose first attempt was refused.
-func (m *Merchant) RefusedDelivery() (delivery string) {
-	m.T.Helper()
-	before, _ := m.Receiver.Arrivals()
-	m.Receiver.Answer(http.StatusInternalServerError)
-	session := m.Create(Terms)
-	m.MustPay(session, CardDeclined)
-	m.Arrivals(len(before)+1, 10*time.Second)
-	return DeliveryOf(m.T, m.Stack, session, "checkout.failed")
-}
-
-// AwaitDelivery waits until the log shows the delivery with that status.
-func (m *Merchant) AwaitDelivery(id, field string, want any, within time.Duration) Answer {
-	m.T.Helper()
-	var got Answer
-	looked := time.Now()
-	Await(m.T, id+": "+field, within, func() bool {
-		if time.Since(looked) > overdue {
-			m.hastenLost()
-			looked = time.Now()
-		}
-		got = m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+id, "")
-		return got.Field(field) == want
-	})
-	return got
-}
-
-// FailedDeliveries makes n permanently failed deliveries whose runs Temporal no longer has.
-func (m *Merchant) FailedDeliveries(n int) (endpoint string) {
-	m.T.Helper()
-	endpoint = Query[string](m.T, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
-	events, deliveries := make([]string, n), make([]string, n)
-	for i := range n {
-		events[i], deliveries[i] = checkout.NewID(checkout.PrefixEvent), checkout.NewID(checkout.PrefixDelivery)
-	}
-	require.Equal(m.T, n, Query[int](m.T, m.Stack, `
-		WITH ids AS (SELECT event, delivery FROM unnest($1::text[], $2::text[]) AS i (event, delivery)),
-		event AS (
-			INSERT INTO event (id, merchant_id, mode, type, subject_id, created_at, body)
-			SELECT event, $3, 'test', 'payout.sent', 'test_' || event, now(), convert_to('{"id":"' || event || '","type":"payout.sent","data":{}}', 'UTF8') FROM ids
-		), delivery AS (
-			INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, run, run_id, created_at, finished_at)
-			SELECT delivery, event, $3, 'test', $4, $5, 'failed', 1, 'dropped', now(), now() FROM ids RETURNING id
-		), attempt AS (
-			INSERT INTO webhook_attempt (delivery_id, run, number, started_at, duration_ms, status_code, error_kind)
-			SELECT id, 1, number, now(), 5, 500, 'http' FROM delivery, generate_series(1, 6) AS number
-		) SELECT count(*) FROM delivery`, events, deliveries, m.ID, endpoint, m.URL))
-	return endpoint
-}
-
 // Charges counts the requests to the card network to charge for a session, including repeated ones.
 func (m *Merchant) Charges(id string) int {
-	m.T.Helper()
 	return Query[int](m.T, m.Stack, `SELECT coalesce(sum(calls), 0)::int FROM sandbox_charge WHERE session_id = $1`, id)
 }

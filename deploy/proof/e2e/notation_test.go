@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -33,7 +34,6 @@ var corpusNotation = regexp.MustCompile(`‹[^‹›]*›`)
 
 // say returns what text stands for.
 func (w *corpusWorld) say(t *testing.T, text string, values map[string]string) string {
-	t.Helper()
 	for strings.Contains(text, "‹") && corpusNotation.MatchString(text) { // the first looks at some megabytes in no time
 		text = corpusNotation.ReplaceAllStringFunc(text, func(note string) string {
 			note = strings.TrimSuffix(strings.TrimPrefix(note, "‹"), "›")
@@ -51,28 +51,23 @@ func (w *corpusWorld) say(t *testing.T, text string, values map[string]string) s
 	return text
 }
 
-// apply is one function of the notation.
 func (w *corpusWorld) apply(t *testing.T, name, rest string) string {
-	t.Helper()
 	before, after, _ := strings.Cut(rest, ":")
 	switch name {
 	case "hex":
-		raw, err := hex.DecodeString(strings.ReplaceAll(rest, " ", ""))
-		require.NoError(t, err)
+		raw := must.Get(hex.DecodeString(strings.ReplaceAll(rest, " ", "")))(t)
 		return string(raw)
 	case "repeat":
 		return repeated(t, before, after, "")
 	case "list":
 		return repeated(t, before, after, ",")
 	case "fill":
-		size, err := strconv.Atoi(before)
-		require.NoError(t, err)
+		size := must.Get(strconv.Atoi(before))(t)
 		return after + strings.Repeat(" ", size-len(after))
 	case "new":
 		return checkout.NewID(rest)
 	case "json":
-		text, err := json.Marshal(rest)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(rest))(t)
 		return string(text)
 	case "hmac":
 		secret, ok := w.secrets[before]
@@ -92,12 +87,10 @@ func (w *corpusWorld) apply(t *testing.T, name, rest string) string {
 	case "query":
 		return url.QueryEscape(rest)
 	case "base64":
-		raw, err := hex.DecodeString(rest)
-		require.NoError(t, err)
+		raw := must.Get(hex.DecodeString(rest))(t)
 		return base64.StdEncoding.EncodeToString(raw)
 	case "cut":
-		n, err := strconv.Atoi(before)
-		require.NoError(t, err)
+		n := must.Get(strconv.Atoi(before))(t)
 		return after[:n]
 	case "pretty":
 		var b bytes.Buffer
@@ -106,22 +99,19 @@ func (w *corpusWorld) apply(t *testing.T, name, rest string) string {
 	case "sorted":
 		var v any
 		require.NoError(t, json.Unmarshal([]byte(rest), &v))
-		text, err := json.Marshal(v)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(v))(t)
 		return string(text)
 	case "replace":
 		with, in, _ := strings.Cut(after, ":")
 		require.Contains(t, in, before)
 		return strings.Replace(in, before, with, 1)
 	}
-	t.Fatalf("‹%s:› is not known", name)
+	require.Fail(t, "‹"+name+":› is not known")
 	return ""
 }
 
 func repeated(t *testing.T, count, text, between string) string {
-	t.Helper()
-	n, err := strconv.Atoi(count)
-	require.NoError(t, err)
+	n := must.Get(strconv.Atoi(count))(t)
 	var b strings.Builder
 	for i := range n {
 		if i > 0 {

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,11 +13,11 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -60,9 +59,7 @@ type fleet struct {
 
 // startFleet makes a stack of build one a fleet.
 func startFleet(t *testing.T, stack *devstack.Stack, haproxy string) *fleet {
-	t.Helper()
-	ports, err := pgtemp.FreePorts(7)
-	require.NoError(t, err)
+	ports := must.Get(pgtemp.FreePorts(7))(t)
 	f := &fleet{
 		t: t, stack: stack, temporal: e2e.TemporalClient(t, stack), ports: ports[:6],
 		status: fmt.Sprintf("127.0.0.1:%d", ports[6]),
@@ -74,10 +71,9 @@ func startFleet(t *testing.T, stack *devstack.Stack, haproxy string) *fleet {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "haproxy.cfg")
 	require.NoError(t, os.WriteFile(file, []byte(f.configuration()), 0o600))
-	proxy, err := devstack.Program{
+	proxy := must.Get(devstack.Program{
 		Name: "HAProxy", Path: haproxy, Args: []string{"-db", "-f", file}, Dir: dir, Log: stack.Log("haproxy"),
-	}.Start()
-	require.NoError(t, err)
+	}.Start())(t)
 	t.Cleanup(proxy.Kill)
 	f.awaitReady()
 	return f
@@ -114,7 +110,6 @@ listen status
 
 // awaitReady waits until HAProxy sends requests to both APIs.
 func (f *fleet) awaitReady() {
-	f.t.Helper()
 	e2e.Await(f.t, "HAProxy finds both APIs ready", 20*time.Second, func() bool {
 		for _, api := range f.apis {
 			require.NoError(f.t, api.Err())
@@ -136,9 +131,7 @@ func ready(table string) (n int) {
 	return n
 }
 
-// start starts a process of a build.
 func (f *fleet) start(command, build string, env ...string) *devstack.Process {
-	f.t.Helper()
 	process, err := f.stack.StartMore(command, command+"-"+build, append(env, "TEMPORAL_WORKER_BUILD_ID="+build)...)
 	require.NoError(f.t, err)
 	f.t.Cleanup(process.Kill)
@@ -147,7 +140,6 @@ func (f *fleet) start(command, build string, env ...string) *devstack.Process {
 
 // startAPI starts the first or the second API (0, 1) and waits until it is ready.
 func (f *fleet) startAPI(i int, build string) *devstack.Process {
-	f.t.Helper()
 	at := func(listener int) string { return fmt.Sprintf("127.0.0.1:%d", f.ports[3*i+listener]) }
 	api := f.start("api", build, "CHECKOUT_API_ADDRESS="+at(0), "CHECKOUT_PAGE_ADDRESS="+at(1), "CHECKOUT_DASHBOARD_ADDRESS="+at(2))
 	e2e.Await(f.t, "an API of build "+build+" is ready", 20*time.Second, func() bool {
@@ -160,7 +152,6 @@ func (f *fleet) startAPI(i int, build string) *devstack.Process {
 
 // change replaces all processes of build from by those of build to, as deploy/release/operate.md says.
 func (f *fleet) change(m *e2e.Merchant, from, to string) {
-	f.t.Helper()
 	waiting := m.Create(e2e.Terms)
 	e2e.Await(f.t, "the run begins with build "+from, 10*time.Second, func() bool {
 		return buildOf(f.t, f.temporal, waiting) == from
@@ -180,39 +171,32 @@ func (f *fleet) change(m *e2e.Merchant, from, to string) {
 	})
 	require.ErrorContains(f.t, f.drained(to), "new runs start on it")
 	require.ErrorContains(f.t, f.drained(from), "open runs")
-	m.MustPay(waiting, e2e.CardSucceeds)
-	m.AwaitStatus(waiting, checkout.StatusCompleted, 10*time.Second)
+	m.Complete(waiting)
 	e2e.Await(f.t, "build "+from+" is drained", 60*time.Second, func() bool { return f.drained(from) == nil })
 	for _, worker := range old {
 		require.NoError(f.t, worker.Stop(longestStop))
 	}
-	last := m.Create(e2e.Terms)
-	m.MustPay(last, e2e.CardSucceeds)
-	m.AwaitStatus(last, checkout.StatusCompleted, 10*time.Second)
+	last := m.Complete(m.Create(e2e.Terms))
 	require.Equal(f.t, to, buildOf(f.t, f.temporal, last))
 	require.NoError(f.t, f.drained(from), "no run needed the stopped workers")
 }
 
-// drained is checkout release --drained.
 func (f *fleet) drained(build string) error { return f.release("--drained", build) }
 
 func (f *fleet) release(args ...string) error {
-	var out bytes.Buffer
-	return app.Main(f.t.Context(), append([]string{"release"}, args...), f.stack.Environment(), &out, &out)
+	return must.Err(e2e.CheckoutCommand(f.t, f.stack, append([]string{"release"}, args...)...))
 }
 
 // requireOneBuildEach requires that every run of a session, payout or delivery ended with the build it
 // began with, and that the runs of sessions began with both.
 func (f *fleet) requireOneBuildEach(sessions []string) {
-	f.t.Helper()
 	began := map[string]int{} // runs by build
 	seen := map[string]string{}
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: `WorkflowType IN ('CheckoutSession', 'Payout', 'WebhookDelivery')`,
 	}
 	for {
-		page, err := f.temporal.ListWorkflow(f.t.Context(), request)
-		require.NoError(f.t, err)
+		page := must.Get(f.temporal.ListWorkflow(f.t.Context(), request))(f.t)
 		for _, run := range page.Executions {
 			builds := map[string]bool{}
 			for _, event := range e2e.Events(f.t, f.temporal, run.Execution.WorkflowId, run.Execution.RunId) {

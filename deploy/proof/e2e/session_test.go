@@ -16,6 +16,8 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 )
 
+func TestMain(m *testing.M) { e2e.Main(m) }
+
 // TestMainJob is the whole story: create, pay, checkout.completed, payout.sent.
 func TestMainJob(t *testing.T) {
 	t.Parallel()

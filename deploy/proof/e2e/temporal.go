@@ -9,22 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // TemporalClient connects to the stack's Temporal.
 func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
-	t.Helper()
-	c, err := stack.Temporal.Dial(t.Context())
-	require.NoError(t, err)
+	c := must.Get(stack.Temporal.Dial(t.Context()))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -34,9 +32,7 @@ var Discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // StatusOf returns the status of the last run of a workflow.
 func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
-	t.Helper()
-	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
-	require.NoError(t, err)
+	run := must.Get(c.DescribeWorkflowExecution(t.Context(), id, ""))(t)
 	return run.WorkflowExecutionInfo.Status
 }
 
@@ -44,13 +40,11 @@ func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutio
 func AwaitRun(
 	t *testing.T, c client.Client, id, what string, within time.Duration, want enumspb.WorkflowExecutionStatus,
 ) {
-	t.Helper()
 	Await(t, what, within, func() bool { return StatusOf(t, c, id) == want })
 }
 
 // Events returns the history of a run; "" for runID means the last run of the id. It is empty before the run begins.
 func Events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
-	t.Helper()
 	var all []*historypb.HistoryEvent
 	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
 		e, err := i.Next()
@@ -65,7 +59,6 @@ func Events(t *testing.T, c client.Client, id, runID string) []*historypb.Histor
 
 // Record writes the history of one run to -record-histories; runID "" is the last run.
 func Record(t *testing.T, c client.Client, name, id, runID string) {
-	t.Helper()
 	// A replay needs a workflow task that is completed.
 	const least = 4 // events
 	h := historypb.History{}
@@ -76,7 +69,6 @@ func Record(t *testing.T, c client.Client, name, id, runID string) {
 	if *RecordHistories == "" {
 		return
 	}
-	text, err := protojson.Marshal(&h)
-	require.NoError(t, err)
+	text := must.Get(protojson.Marshal(&h))(t)
 	require.NoError(t, os.WriteFile(filepath.Join(*RecordHistories, name+".json"), text, 0o600))
 }

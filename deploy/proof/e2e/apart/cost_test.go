@@ -2,6 +2,7 @@ package apart
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // A count is what one thing costs in the service's database. BEGIN and COMMIT are statements too.
@@ -31,23 +33,16 @@ var most = map[string]count{
 	"ten seconds without a request":                                           {10, 10},
 }
 
-// What a paid session may cost in Temporal, its two deliveries included: changes of a run that Temporal stores, and what
-// Temporal Cloud would count against a namespace's rate.
-const (
-	transitions = 19
-	actions     = 12
-	// The events of the session's history, its payout's included, and of a delivery's: one workflow task, and a marker of
-	// the attempt.
-	sessionEvents  = 27
-	deliveryEvents = 6
-)
+// What a paid session may cost in Temporal, its two deliveries included: changes of a run that Temporal stores; actions, which
+// Temporal Cloud would count against a namespace's rate; the events of the session's history, its payout's included; and those
+// of a delivery's: one workflow task, and a marker of the attempt.
+var mostOfTemporal = [4]int64{19, 12, 27, 6}
 
 // TestCost_OfAPaidSession counts what PostgreSQL logs. A busy computer may add a statement, so the best of some tries
 // counts.
 func TestCost_OfAPaidSession(t *testing.T) {
 	t.Parallel()
-	ports, err := pgtemp.FreePorts(1)
-	require.NoError(t, err)
+	ports := must.Get(pgtemp.FreePorts(1))(t)
 	metrics := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	stack := e2e.OwnStack(t, devstack.Options{
 		RetrySchedule: e2e.SharedSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=1h"}, TemporalMetrics: metrics,
@@ -72,12 +67,14 @@ func TestCost_OfAPaidSession(t *testing.T) {
 	}
 
 	// A busy computer may give a run another workflow task, and several runs one after another.
-	var changes, acted, inSession, inDelivery []int64
-	cheap := func() bool {
-		return slices.Min(inSession) <= sessionEvents && slices.Min(inDelivery) <= deliveryEvents &&
-			slices.Min(changes) <= transitions && slices.Min(acted) <= actions
+	least := mostOfTemporal
+	for i := range least {
+		least[i] = math.MaxInt64
 	}
-	for len(changes) < 3 || len(changes) < 12 && !cheap() {
+	cheap := func() bool {
+		return !slices.ContainsFunc([]int{0, 1, 2, 3}, func(i int) bool { return least[i] > mostOfTemporal[i] })
+	}
+	for n := 0; n < 3 || n < 12 && !cheap(); n++ {
 		before := actionsOf(t, metrics)
 		measure("a create, with its row in the log of requests", logTime, func() {
 			session = m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout", e2e.Terms).Field("id").(string)
@@ -88,9 +85,10 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			events += 2
 			m.Arrivals(events, time.Minute)
 		})
-		n, paid, delivered := historiesOf(t, stack, session)
-		changes, inSession, inDelivery = append(changes, n), append(inSession, paid), append(inDelivery, slices.Max(delivered))
-		acted = append(acted, actionsOf(t, metrics)-before)
+		changes, paid, delivered := historiesOf(t, stack, session)
+		for i, now := range [4]int64{changes, actionsOf(t, metrics) - before, paid, slices.Max(delivered)} {
+			least[i] = min(least[i], now)
+		}
 	}
 	for range 2 { // mail is looked for every five seconds, so ten seconds and a moment may see a third look
 		measure("ten seconds without a request", idleTime, func() {})
@@ -112,12 +110,9 @@ func TestCost_OfAPaidSession(t *testing.T) {
 			t.Errorf("%s: %+v, not %+v:\n%v", what, n, most, got)
 		}
 	}
-	t.Logf("state transitions: %v, actions: %v, events: %v and %v", changes, acted, inSession, inDelivery)
-	require.LessOrEqual(t, slices.Min(inSession), int64(sessionEvents))
-	require.LessOrEqual(t, slices.Min(inDelivery), int64(deliveryEvents))
-	require.LessOrEqual(t, slices.Min(changes), int64(transitions))
-	require.LessOrEqual(t, slices.Min(acted), int64(actions))
-	require.Positive(t, slices.Min(acted))
+	t.Logf("state transitions, actions, events of the session and of a delivery: %v", least)
+	require.True(t, cheap(), "%v of Temporal, not %v", least, mostOfTemporal)
+	require.Positive(t, least[1], "actions are counted")
 }
 
 const (
@@ -144,7 +139,6 @@ func transactionsOf(all []statement) int {
 
 // logStatements makes PostgreSQL log every statement. It returns a function that returns the new ones of the service.
 func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
-	t.Helper()
 	for _, sql := range []string{
 		`ALTER SYSTEM SET log_line_prefix = '~~%d/%a/%v '`, `ALTER SYSTEM SET log_statement = 'all'`,
 		`ALTER SYSTEM SET log_parameter_max_length = 0`, `SELECT pg_reload_conf()`,
@@ -155,8 +149,7 @@ func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
 
 	read := 0
 	return func() (all []statement) {
-		content, err := os.ReadFile(filepath.Join(filepath.Dir(stack.EnvironmentFile()), "postgres", "postgres.log"))
-		require.NoError(t, err)
+		content := must.Get(os.ReadFile(filepath.Join(filepath.Dir(stack.EnvironmentFile()), "postgres", "postgres.log")))(t)
 		text := strings.Join(strings.Fields(string(content[read:])), " ")
 		read = len(content)
 		for entry := range strings.SplitSeq(text, "~~") {
@@ -173,15 +166,13 @@ func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
 // historiesOf adds up the state transitions of the session's run and of those of its deliveries, and counts the events of
 // each.
 func historiesOf(t *testing.T, stack *devstack.Stack, session string) (transitions, inSession int64, inDeliveries []int64) {
-	t.Helper()
 	c := e2e.TemporalClient(t, stack)
 	deliveries := strings.Fields(e2e.Query[string](t, stack, `
 		SELECT string_agg(d.id, ' ') FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE e.session_id = $1`, session))
 	for _, id := range append(deliveries, session) {
 		require.NoError(t, c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil), "it ends")
-		run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
-		require.NoError(t, err)
+		run := must.Get(c.DescribeWorkflowExecution(t.Context(), id, ""))(t)
 		transitions += run.GetWorkflowExecutionInfo().GetStateTransitionCount()
 		inDeliveries = append(inDeliveries, run.GetWorkflowExecutionInfo().GetHistoryLength())
 	}
@@ -192,11 +183,9 @@ var actionLine = regexp.MustCompile(`(?m)^action\{[^}]*\} (\S+)$`)
 
 // actionsOf adds up the actions that Temporal's server at the address metrics has counted so far.
 func actionsOf(t *testing.T, metrics string) (n int64) {
-	t.Helper()
 	text := e2e.Ask(t, http.MethodGet, "http://"+metrics+"/metrics", "").Body
 	for _, line := range actionLine.FindAllSubmatch(text, -1) {
-		count, err := strconv.ParseFloat(string(line[1]), 64)
-		require.NoError(t, err)
+		count := must.Get(strconv.ParseFloat(string(line[1]), 64))(t)
 		n += int64(count)
 	}
 	return n

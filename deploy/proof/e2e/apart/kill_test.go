@@ -1,3 +1,4 @@
+// Package apart has the tests that need another stack: they break it, or its Temporal or PostgreSQL is not the usual one.
 package apart
 
 import (
@@ -13,48 +14,40 @@ import (
 	"example.com/checkout/deploy/standin/devstack"
 )
 
-// TestKill9_InTheMiddleOfTheMainJob kills each part once while sessions are
-// created and paid, and all of them at the end. Everything that was
-// acknowledged still ends right.
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
+
+// TestKill9_InTheMiddleOfTheMainJob kills each part once while sessions are created and paid, and all of them at the
+// end. Everything that was acknowledged still ends right.
 func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 	t.Parallel()
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: "1s,2s,3s,4s,5s"})
 	m := e2e.NewMerchant(t, stack)
 	ctx := t.Context()
-	for _, part := range []struct {
-		name string
+	type part struct {
 		kill func()
 		back func() error
-	}{
-		{"worker", func() { stack.Worker.Kill() }, func() error { return stack.StartWorker(ctx) }},
-		{"API", func() { stack.API.Kill() }, func() error { return stack.StartAPI(ctx) }},
-		{"Temporal", func() { stack.Temporal.Kill() }, func() error { return stack.Temporal.Start(ctx) }},
-		{"PostgreSQL", func() { stack.Postgres.Kill() }, func() error { return stack.StartPostgres(ctx) }},
-		{"everything", func() {
-			stack.Worker.Kill()
-			stack.API.Kill()
-			stack.Temporal.Kill()
-			stack.Postgres.Kill()
-		}, func() error {
-			for _, start := range []func() error{
-				func() error { return stack.StartPostgres(ctx) }, func() error { return stack.Temporal.Start(ctx) },
-				func() error { return stack.StartWorker(ctx) }, func() error { return stack.StartAPI(ctx) },
-			} {
-				if err := start(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
+	}
+	parts := []part{ // in the order in which they start
+		{func() { stack.Postgres.Kill() }, func() error { return stack.StartPostgres(ctx) }},
+		{func() { stack.Temporal.Kill() }, func() error { return stack.Temporal.Start(ctx) }},
+		{func() { stack.Worker.Kill() }, func() error { return stack.StartWorker(ctx) }},
+		{func() { stack.API.Kill() }, func() error { return stack.StartAPI(ctx) }},
+	}
+	for name, parts := range map[string][]part{
+		"PostgreSQL": parts[:1], "Temporal": parts[1:2], "worker": parts[2:3], "API": parts[3:], "everything": parts,
 	} {
 		load := e2e.StartLoad(m)
 		e2e.Await(t, "the load runs", 10*time.Second, func() bool { return load.Since(time.Time{}) >= 3 })
-		part.kill()
+		for _, p := range parts {
+			p.kill()
+		}
 		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, part.back(), part.name)
+		for _, p := range parts {
+			require.NoError(t, p.back(), name)
+		}
 		acknowledged, _ := load.Stop()
-		t.Logf("%s: %d sessions acknowledged", part.name, len(acknowledged))
-		requireCompleted(m, part.name, acknowledged)
+		t.Logf("%s: %d sessions acknowledged", name, len(acknowledged))
+		requireCompleted(m, name, acknowledged)
 	}
 	completed := e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`)
 	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "one charge each")
@@ -76,7 +69,6 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 // requireCompleted requires that every acknowledged session is there and ends. What was not paid in
 // the confusion can be paid now: nothing is stuck.
 func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
-	m.T.Helper()
 	for _, id := range acknowledged {
 		e2e.Await(m.T, after+": the session is there", 30*time.Second, func() bool {
 			got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
@@ -94,17 +86,15 @@ func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
 	}
 }
 
-// TestKill9_OfAWorkerInAnAttempt kills the worker while the receiver has the
-// request. The lost attempt counts, and the next follows by the policy's own
-// back-off.
+// TestKill9_OfAWorkerInAnAttempt kills the worker while the receiver has the request. The lost attempt counts, and the
+// next follows by the policy's own back-off.
 func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)
 	stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: "1s,2s,3s,4s,5s"})
 	m := e2e.NewMerchant(t, stack)
 	release := m.Receiver.Hang()
-	id := m.Create(e2e.Terms)
-	m.MustPay(id, e2e.CardDeclined)
+	id := m.Sell(e2e.CardDeclined)
 	m.Arrivals(1, 10*time.Second)
 	stack.Worker.Kill()
 	release()

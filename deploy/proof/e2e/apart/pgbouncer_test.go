@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/deploy/standin/need"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -54,20 +55,17 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 	require.NotContains(t, written, `"level":"ERROR"`)
 
 	// Without the setting, a process says so and stops.
-	environment, err := config.LoadStores(stack.Environment())
-	require.NoError(t, err)
-	_, err = storage.OpenKeyless(t.Context(), storage.Options{URL: environment.DatabaseURL})
+	environment := must.Get(config.LoadStores(stack.Environment()))(t)
+	err := must.Err(storage.OpenKeyless(t.Context(), storage.Options{URL: environment.DatabaseURL}))
 	require.ErrorIs(t, err, pg.ErrPooler)
 	require.True(t, pg.Misconfigured(err))
 }
 
 // openLog returns a function that reads the dashboard's log of deliveries.
 func openLog(t *testing.T, m *e2e.Merchant) (read func() string) {
-	t.Helper()
 	member := e2e.AddMember(t, e2e.OpenStore(t, m.Stack), m.ID, merchant.RoleDeveloper, "ann@"+m.ID+".example")
 	page, cookie := m.Stack.DashboardURL()+"/m/"+m.ID+"/test/deliveries", "member="+m.SignIn(member.Email)
 	return func() string {
-		t.Helper()
 		got := e2e.Ask(t, http.MethodGet, page, "", "Cookie", cookie)
 		require.Equal(t, http.StatusOK, got.Status)
 		return string(got.Body)

@@ -22,7 +22,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/authority"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // soonOver is the time that the second client certificate is valid.
@@ -42,27 +42,24 @@ func TestSecuredTemporal(t *testing.T) {
 	requireRefused(t, stack)
 	m, c := e2e.NewMerchant(t, stack), e2e.TemporalClient(t, stack)
 
-	id := m.Create(e2e.Terms)
-	m.MustPay(id, e2e.CardSucceeds)
-	m.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	id := m.Complete(m.Create(e2e.Terms))
 	m.Arrivals(2, 20*time.Second)
 	delivery := e2e.DeliveryOf(t, stack, id, "checkout.completed")
 	m.AwaitDelivery(delivery, "status", "delivered", 20*time.Second)
-	_, err := c.WorkflowService().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+	must.Get(c.WorkflowService().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
 		Namespace: stack.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: delivery},
 		Reason: "test", WorkflowTaskFinishEventId: 4, RequestId: delivery,
-	})
-	require.NoError(t, err)
+	}))(t)
 	m.Arrivals(3, 20*time.Second)
 
 	expires := time.Now().Add(soonOver)
 	s.renew(t, soonOver)
 	time.Sleep(2 * connectionAge) // every connection has the second certificate
-	m.MustPay(m.Create(e2e.Terms), e2e.CardSucceeds)
+	m.Sell(e2e.CardSucceeds)
 	s.renew(t, time.Hour)
 	made := 0
 	for end := expires.Add(2 * connectionAge); time.Now().Before(end); made++ {
-		m.MustPay(m.Create(e2e.Terms), e2e.CardSucceeds)
+		m.Sell(e2e.CardSucceeds)
 		time.Sleep(200 * time.Millisecond)
 	}
 	require.Positive(t, made)
@@ -75,29 +72,22 @@ func TestSecuredTemporal(t *testing.T) {
 
 // requireRefused requires that Temporal refuses a client that lacks the certificate or the token.
 func requireRefused(t *testing.T, stack *devstack.Stack) {
-	t.Helper()
-	options, err := stack.Temporal.ClientOptions()
-	require.NoError(t, err)
+	options := must.Get(stack.Temporal.ClientOptions())(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
 	withoutToken := options
 	withoutToken.Credentials = nil
-	_, err = countRuns(ctx, t, withoutToken)
-	require.ErrorContains(t, err, "Request unauthorized")
+	require.ErrorContains(t, must.Err(countRuns(ctx, t, withoutToken)), "Request unauthorized")
 
-	_, err = countRuns(ctx, t, options)
-	require.NoError(t, err)
+	must.Get(countRuns(ctx, t, options))(t)
 	options.ConnectionOptions.TLS = options.ConnectionOptions.TLS.Clone()
 	options.ConnectionOptions.TLS.GetClientCertificate = nil
-	_, err = countRuns(ctx, t, options)
-	require.Error(t, err, "the server ends the connection, with or without an alert")
+	require.Error(t, must.Err(countRuns(ctx, t, options)), "the server ends the connection, with or without an alert")
 }
 
 func countRuns(ctx context.Context, t *testing.T, options client.Options) (*workflowservice.CountWorkflowExecutionsResponse, error) {
-	t.Helper()
-	c, err := client.NewLazyClient(options)
-	require.NoError(t, err)
+	c := must.Get(client.NewLazyClient(options))(t)
 	defer c.Close()
 	return c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{})
 }
@@ -111,7 +101,6 @@ type security struct {
 }
 
 func newSecurity(t *testing.T) *security {
-	t.Helper()
 	s := &security{authority: authority.New(t), current: filepath.Join(t.TempDir(), "current")}
 	server := s.authority.Issue(t, "127.0.0.1", time.Hour)
 	require.NoError(t, os.Symlink(s.authority.Issue(t, "checkout", time.Hour), s.current))
@@ -131,7 +120,6 @@ func newSecurity(t *testing.T) *security {
 
 // renew replaces the client's certificate and key at once, as Kubernetes does: by another link.
 func (s *security) renew(t *testing.T, validFor time.Duration) {
-	t.Helper()
 	next := s.current + ".next"
 	require.NoError(t, os.Symlink(s.authority.Issue(t, "checkout", validFor), next))
 	require.NoError(t, os.Rename(next, s.current))
@@ -139,19 +127,15 @@ func (s *security) renew(t *testing.T, validFor time.Duration) {
 
 // newToken returns a file with a token that may do everything, and a file with the key to check it.
 func newToken(t *testing.T) (token, keys string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: private, KeyID: "one"}}, nil)
 	require.NoError(t, err)
-	text, err := jwt.Signed(signer).Claims(map[string]any{
+	text := must.Get(jwt.Signed(signer).Claims(map[string]any{
 		"sub": "checkout", "exp": time.Now().Add(time.Hour).Unix(), "permissions": []string{"system:admin", "prod.a1b2c:admin"},
-	}).Serialize()
-	require.NoError(t, err)
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+	}).Serialize())(t)
+	set := must.Get(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: private.Public(), KeyID: "one", Algorithm: string(jose.ES256), Use: "sig"},
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	dir := t.TempDir()
 	token, keys = filepath.Join(dir, "token"), filepath.Join(dir, "keys.json")
 	require.NoError(t, os.WriteFile(token, []byte(text), 0o600))

@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // TestStop_CutsNoRequest stops the API while 50 requests are under way, with
@@ -56,8 +57,7 @@ func TestStop_CutsNoRequest(t *testing.T) {
 	}
 }
 
-// register registers a webhook and returns the answer's status and protocol, or
-// what went wrong.
+// register registers a webhook and returns the answer's status and protocol, or what went wrong.
 func register(m *e2e.Merchant, transport *http.Transport, url string) string {
 	request, err := http.NewRequest(http.MethodPost, m.Stack.APIURL()+"/v1/webhooks", bytes.NewBufferString(`{"url":"`+url+`","events":["*"]}`))
 	if err != nil {
@@ -78,14 +78,10 @@ func register(m *e2e.Merchant, transport *http.Transport, url string) string {
 
 // lockTable makes everybody wait who wants the table, until release.
 func lockTable(t *testing.T, stack *devstack.Stack, table string) (release func()) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
+	conn := must.Get(pgx.Connect(t.Context(), stack.DatabaseURL()))(t)
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
-	tx, err := conn.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`)
-	require.NoError(t, err)
+	tx := must.Get(conn.Begin(t.Context()))(t)
+	must.Get(tx.Exec(t.Context(), `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`))(t)
 	return func() { require.NoError(t, tx.Rollback(t.Context())) }
 }
 
