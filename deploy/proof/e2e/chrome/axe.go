@@ -32,9 +32,7 @@ var axeSource = sync.OnceValues(func() (string, error) {
 
 // Axe runs axe-core on the present page. It fails the test for every violation of WCAG 2.2 A and AA
 // and of axe's best practices. The page's content security policy does not block axe-core.
-func (b *Tab) Axe(what string) {
-	b.AxeIn(Look{}, what)
-}
+func (b *Tab) Axe(what string) { b.AxeIn(Look{}, what) }
 
 // AxeIn is Axe with the rules that a look needs.
 func (b *Tab) AxeIn(l Look, what string) {

@@ -87,18 +87,25 @@ type Tab struct {
 
 // NewTab opens a tab, closed at the end of the test.
 func NewTab(t *testing.T, browser context.Context) *Tab {
-	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return open(t, browser, chromedp.WithNewBrowserContext())
+}
+
+// Another opens a further tab of the same browser, with the same cookies.
+func (b *Tab) Another() *Tab { return open(b.T, b.Ctx) }
+
+func open(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *Tab {
+	ctx, stop := chromedp.NewContext(parent, options...)
 	t.Cleanup(stop)
 	b := &Tab{T: t, Ctx: ctx}
 	require.NoError(t, chromedp.Do(ctx))
-	require.NoError(t, chromedp.Listen(ctx, b.Listen))
+	require.NoError(t, chromedp.Listen(ctx, b.listen))
 	Call(b, audits.Enable, cdp.Empty{})
 	t.Cleanup(func() { require.Empty(t, b.TakeFaults(), "the browser complained") })
 	return b
 }
 
-// Listen notes errors and warnings of scripts, of the network and of the pages' content security policies.
-func (b *Tab) Listen(event any) {
+// listen notes errors and warnings of scripts, of the network and of the pages' content security policies.
+func (b *Tab) listen(event any) {
 	fault := ""
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:

@@ -9,25 +9,13 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	cdppage "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/merchant"
 )
-
-// another is a further tab of the same browser, with the same cookies.
-func another(b *chrome.Tab) *chrome.Tab {
-	b.T.Helper()
-	ctx, stop := chromedp.NewContext(b.Ctx)
-	b.T.Cleanup(stop)
-	other := &chrome.Tab{T: b.T, Ctx: ctx}
-	require.NoError(b.T, chromedp.Do(ctx))
-	require.NoError(b.T, chromedp.Listen(ctx, other.Listen))
-	b.T.Cleanup(func() { require.Empty(b.T, other.TakeFaults(), "the browser complained") })
-	return other
-}
 
 // TestDashboard_EightTabsAreLive: a browser has six connections to a host, so no page may keep one.
 func TestDashboard_EightTabsAreLive(t *testing.T) {
@@ -35,7 +23,7 @@ func TestDashboard_EightTabsAreLive(t *testing.T) {
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
 	tabs := []*chrome.Tab{newDashboard(t, browser, m, merchant.RoleDeveloper)}
 	for len(tabs) < 8 {
-		tabs = append(tabs, another(tabs[0]))
+		tabs = append(tabs, tabs[0].Another())
 	}
 	for _, b := range tabs {
 		page(b, m, "/test/deliveries")
@@ -46,7 +34,7 @@ func TestDashboard_EightTabsAreLive(t *testing.T) {
 	for i, b := range tabs {
 		chrome.Call(b, cdppage.BringToFront, cdp.Empty{})
 		b.Do(chrome.See(row))
-		t.Logf("tab %d shows the delivery; it is %s", i+1, chrome.Get(b, chromedp.Evaluate[string](`document.visibilityState`)))
+		t.Logf("tab %d shows the delivery; it is %s", i+1, chrome.Eval[string](b, `document.visibilityState`))
 	}
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
 	tabs[7].Do(seeIn(row, "on hold"))
@@ -56,9 +44,9 @@ func TestDashboard_EightTabsAreLive(t *testing.T) {
 func TestAnswers_AreCompressed(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
-	session := m.Create(e2e.Terms)
-	for range 5 {
-		m.Create(e2e.Terms)
+	session := ""
+	for range 6 {
+		session = m.Create(e2e.Terms)
 	}
 	for _, c := range []struct {
 		what, url string
@@ -73,10 +61,7 @@ func TestAnswers_AreCompressed(t *testing.T) {
 		require.Empty(t, plain.Header.Get("Content-Encoding"), c.what)
 		packed := e2e.Ask(t, http.MethodGet, c.url, "", append(c.header, "Accept-Encoding", "gzip")...)
 		require.Equal(t, "gzip", packed.Header.Get("Content-Encoding"), c.what)
-		unpacked, err := gzip.NewReader(bytes.NewReader(packed.Body))
-		require.NoError(t, err)
-		text, err := io.ReadAll(unpacked)
-		require.NoError(t, err)
+		text := must.Get(io.ReadAll(must.Get(gzip.NewReader(bytes.NewReader(packed.Body)))(t)))(t)
 		require.Len(t, text, len(plain.Body), c.what)
 		t.Logf("%s: %d bytes, %d compressed", c.what, len(plain.Body), len(packed.Body))
 	}

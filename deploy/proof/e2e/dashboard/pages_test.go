@@ -11,7 +11,6 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
-	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -24,16 +23,14 @@ func TestDashboard_EveryPage(t *testing.T) {
 		"description": "Two mugs", "locale": "en", "cancel_url": "https://shop.example/cart",
 		"line_items": [{"name": "Blue mug with a long name", "quantity": 2, "unit_amount": 5.25}], "metadata": {"order_id": "o-1", "gift": true}}`)
 	m.MustPay(paid, e2e.CardDeclined)
-	m.MustPay(paid, e2e.CardSucceeds)
-	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
+	m.Complete(paid)
 	m.Arrivals(3, 20*time.Second)
 	for range 20 { // so that a replay of one delivery a second runs for a while
 		m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+m.Create(e2e.Terms)+"/expire", "")
 	}
 	m.Create(e2e.Terms)
 	e2e.Query[string](t, e2e.Shared, `UPDATE payout_address SET address = 'sandbox:invalid' WHERE merchant_id = $1 RETURNING address`, m.ID)
-	unpaid := m.Create(e2e.Terms)
-	m.MustPay(unpaid, e2e.CardSucceeds)
+	unpaid := m.Sell(e2e.CardSucceeds)
 	e2e.Await(t, "the payout fails", 10*time.Second, func() bool { return m.Session(unpaid).Field("payout.status") == "failed" })
 	delivery := e2e.DeliveryOf(t, e2e.Shared, paid, "checkout.completed")
 	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
@@ -49,7 +46,14 @@ func TestDashboard_EveryPage(t *testing.T) {
 	b := chrome.NewTab(t, browser)
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.See("#email"))
 	inspectPage(b, "dashboard-signin")
-	signIn(b, m, newMember(m, merchant.RoleOwner))
+	other, email := e2e.NewMerchant(t, e2e.Shared), newMember(m, merchant.RoleOwner)
+	e2e.AddMember(t, e2e.OpenStore(t, e2e.Shared), other.ID, merchant.RoleOwner, email)
+	signIn(b, m, email)
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/m/"+other.ID+"/test/keys"), chrome.See("#password"))
+	inspectPage(b, "dashboard-signin-other")
+	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See("#create"))
+	page(b, m, "/test/account")
+	b.Do(chrome.See(`a[href="/m/` + other.ID + `/"]`))
 	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z", "status": "delivered", "rate": 1}`).Field("id").(string)
 	page(b, m, "/test/replays/"+replay)
 	b.Do(chrome.See("#cancel"))
@@ -78,6 +82,9 @@ func TestDashboard_EveryPage(t *testing.T) {
 	page(b, m, "/test/settings")
 	b.Do(chrome.Empty("#address_BTC"), chrome.TypeInto("#address_BTC", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
 	inspectPage(b, "dashboard-payout")
+	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See(".notice"))
+	e2e.AwaitQuery(t, "the merchant is told", 20*time.Second, e2e.Shared, 1, `SELECT count(*) FROM webhook_delivery d JOIN event e
+		ON e.id = d.event_id WHERE d.merchant_id = $1 AND e.type = 'merchant.updated' AND d.status = 'delivered'`, m.ID)
 	e2e.Query[string](t, e2e.Shared, `INSERT INTO payout_address (merchant_id, mode, currency, network, address)
 		VALUES ($1, 'live', 'ETH', 'ethereum', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed') RETURNING address`, m.ID)
 	page(b, m, "/live/settings")
@@ -87,7 +94,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 	b.Do(chrome.TypeInto("#password", e2e.DashboardPassword), chrome.Click("main button"), chrome.See("div.warning")) // the question before it is a paragraph
 	inspectPage(b, "dashboard-announced")
 	page(b, m, "/test/keys")
-	require.False(t, chrome.Get(b, chromedp.Evaluate[bool](`document.querySelector(".choices").checkVisibility()`)), "single scopes are not to be ticked beside everything")
+	require.False(t, chrome.Eval[bool](b, `document.querySelector(".choices").checkVisibility()`), "single scopes are not to be ticked beside everything")
 	b.Do(chrome.Click(`input[name="access"][value="some"]`), chrome.See(".choices"), chrome.Click(`input[value="full"]`))
 	b.Do(chrome.TypeInto("#label", "web shop"), chrome.Click("#create form > button"), chrome.See("#key"))
 	b.Axe("key-secret")
@@ -107,10 +114,9 @@ const compact = `innerWidth > 760 ? [] : Array.from(document.querySelectorAll(".
 // inspectPage proves in each look that the page is not wider than the window, that a phone has the most of it, and
 // that axe finds nothing.
 func inspectPage(b *chrome.Tab, name string) {
-	b.T.Helper()
 	b.EachLook(name, func(what string, l chrome.Look) {
 		b.RequireNoSideways(what)
-		require.Empty(b.T, chrome.Get(b, chromedp.Evaluate[[]string](compact)), what)
+		require.Empty(b.T, chrome.Eval[[]string](b, compact), what)
 		b.AxeIn(l, what)
 	})
 }

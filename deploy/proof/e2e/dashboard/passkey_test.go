@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 	"example.com/checkout/deploy/proof/e2e/chrome"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -36,7 +38,6 @@ type site struct {
 }
 
 func newSite(t *testing.T) *site {
-	t.Helper()
 	db := storagetest.New(t)
 	s := &site{t: t, database: db, store: db.Open(t, 4)}
 	s.url, s.other = s.serve(), s.serve()
@@ -49,9 +50,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// serve starts a dashboard and returns its URL.
 func (s *site) serve() string {
-	s.t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(s.t, err)
@@ -67,26 +66,21 @@ func (s *site) serve() string {
 }
 
 func (s *site) newOwner(email string) merchant.Member {
-	s.t.Helper()
 	return e2e.AddMember(s.t, s.store, s.merchant, merchant.RoleOwner, email)
 }
 
-// query returns the one value of a query.
 func query[T any](s *site, sql string, args ...any) T {
-	s.t.Helper()
 	return storagetest.Value[T](s.t, s.database, sql, args...)
 }
 
 // refusal returns the audit log's last word about a refused passkey.
 func (s *site) refusal() string {
-	s.t.Helper()
 	return query[string](s, `
 		SELECT coalesce((SELECT detail FROM audit_entry WHERE action = 'member.passkey_refused' ORDER BY id DESC LIMIT 1), '')`)
 }
 
 // newTab opens a tab with an authenticator that keeps passkeys and verifies its person.
 func (s *site) newTab(browser context.Context) (*chrome.Tab, webauthn.AuthenticatorID) {
-	s.t.Helper()
 	b := chrome.NewTab(s.t, browser)
 	chrome.Call(b, webauthn.Enable, webauthn.EnableParams{})
 	made := chrome.Call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
@@ -99,14 +93,12 @@ func (s *site) newTab(browser context.Context) (*chrome.Tab, webauthn.Authentica
 }
 
 func (s *site) typeSignIn(b *chrome.Tab, email string) {
-	s.t.Helper()
 	b.Do(chromedp.Navigate(s.url+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", e2e.DashboardPassword),
 		chrome.Click(`form[action="/signin"] button`))
 }
 
 // register adds a passkey on the page of the account, and returns the recovery codes.
 func (s *site) register(b *chrome.Tab, name string) []string {
-	s.t.Helper()
 	// The page of the account has a form with a password too, which belongs to another form.
 	const form = `form[action$="/account/passkeys/new"] `
 	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Click(form+"button"),
@@ -187,13 +179,12 @@ type visitor struct {
 	cookies map[string]string
 }
 
-func (v *visitor) post(path string, fields ...string) (int, string) {
-	v.t.Helper()
-	form := url.Values{}
-	for i := 0; i < len(fields); i += 2 {
-		form.Set(fields[i], fields[i+1])
+// must posts a form, requires the answer's status and returns its text. Only a redirect may sign in.
+func (v *visitor) must(status int, path string, fields ...string) string {
+	form, cookies, before := url.Values{}, "", v.cookies["member"]
+	for pair := range slices.Chunk(fields, 2) {
+		form.Set(pair[0], pair[1])
 	}
-	cookies := ""
 	for name, value := range v.cookies {
 		cookies += name + "=" + value + "; "
 	}
@@ -202,38 +193,25 @@ func (v *visitor) post(path string, fields ...string) (int, string) {
 	for _, c := range (&http.Response{Header: got.Header}).Cookies() {
 		v.cookies[c.Name] = c.Value
 	}
-	return got.Status, string(got.Body)
-}
-
-// must posts a form and requires the answer's status. Only a redirect may sign in.
-func (v *visitor) must(status int, path string, fields ...string) {
-	v.t.Helper()
-	before := v.cookies["member"]
-	got, text := v.post(path, fields...)
-	require.Equal(v.t, status, got, text)
+	require.Equal(v.t, status, got.Status, string(got.Body))
 	if status != http.StatusSeeOther {
 		require.Equal(v.t, before, v.cookies["member"])
 	}
+	return string(got.Body)
 }
 
 // challenge asks for a challenge and returns the options for the browser.
-func (v *visitor) challenge(purpose string) map[string]any {
-	v.t.Helper()
-	status, text := v.post("/passkey/challenge", "for", purpose)
-	require.Equal(v.t, http.StatusOK, status, text)
-	var options map[string]any
+func (v *visitor) challenge(purpose string) (options map[string]any) {
+	text := v.must(http.StatusOK, "/passkey/challenge", "for", purpose)
 	require.NoError(v.t, json.Unmarshal([]byte(text), &options))
 	return options
 }
 
-// sign lets the authenticator of the tab answer.
 func sign(b *chrome.Tab, options map[string]any) string {
-	b.T.Helper()
-	text, err := json.Marshal(options)
-	require.NoError(b.T, err)
-	return chrome.Get(b, chromedp.Evaluate[string](fmt.Sprintf(`navigator.credentials.get({
+	text := must.Get(json.Marshal(options))(b.T)
+	return chrome.Eval[string](b, fmt.Sprintf(`navigator.credentials.get({
 		publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(%s)}).then((a) => JSON.stringify(a.toJSON()))`, text),
-		chromedp.EvalAwaitPromise))
+		chromedp.EvalAwaitPromise)
 }
 
 // TestPasskey_RefusesWhatIsWrong gives answers that are right in all but one thing.
@@ -276,9 +254,10 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 	chrome.Call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator})
 	answer = sign(b, options)
 	chrome.Call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator, IsUserVerified: true})
-	before := s.refusals()
+	const refusals = `SELECT count(*) FROM audit_entry WHERE action = 'member.passkey_refused'`
+	before := query[int](s, refusals)
 	unverified.must(422, "/signin/passkey", "passkey", answer)
-	require.Equal(t, before+1, s.refusals())
+	require.Equal(t, before+1, query[int](s, refusals))
 
 	// Ann's passkey in Bob's second step.
 	half := newVisitor()
@@ -310,10 +289,4 @@ func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
 	require.Contains(t, s.refusal(), "may have been copied")
 	b.TakeFaults()
 	another.TakeFaults()
-}
-
-// refusals counts the audit log's entries about refused passkeys.
-func (s *site) refusals() int {
-	s.t.Helper()
-	return query[int](s, `SELECT count(*) FROM audit_entry WHERE action = 'member.passkey_refused'`)
 }

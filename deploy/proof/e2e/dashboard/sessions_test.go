@@ -13,32 +13,23 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// seeIn waits until an element says something.
 func seeIn(selector, what string) chromedp.Action[chromedp.Void] {
 	return chrome.Poll(fmt.Sprintf("(document.querySelector(%q)?.innerText ?? '').includes(%q)", selector, what))
 }
 
-// noReload marks the document, and fails the test at the end of check when it
-// was loaded again.
+// noReload marks the document, and fails the test at the end of check when it was loaded again.
 func noReload(b *chrome.Tab) (check func()) {
-	b.T.Helper()
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
-	return func() {
-		b.T.Helper()
-		require.True(b.T, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
-	}
+	return func() { require.True(b.T, chrome.Eval[bool](b, `window.sameDocument === true`), "without a reload") }
 }
 
-// wouldRefresh reports whether a part of the page would come anew if its time
-// had come.
+// wouldRefresh reports whether a part of the page would come anew if its time had come.
 func wouldRefresh(b *chrome.Tab, id string) bool {
-	b.T.Helper()
-	return chrome.Get(b, chromedp.Evaluate[bool](fmt.Sprintf(`document.getElementById(%q).dispatchEvent(
-		new CustomEvent("htmx:beforeRequest", {bubbles: true, cancelable: true, detail: {elt: document.getElementById(%[1]q)}}))`, id)))
+	return chrome.Eval[bool](b, fmt.Sprintf(`document.getElementById(%q).dispatchEvent(
+		new CustomEvent("htmx:beforeRequest", {bubbles: true, cancelable: true, detail: {elt: document.getElementById(%[1]q)}}))`, id))
 }
 
-// TestDashboard_Sessions follows one session from its creation to its payout,
-// and ends another.
+// TestDashboard_Sessions follows one session from its creation to its payout, and ends another.
 func TestDashboard_Sessions(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
@@ -56,7 +47,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	b.Do(chrome.Click("#open-"+id), chrome.See("#session"))
 	require.Contains(t, b.Text("#session h1"), "pending")
 	require.Contains(t, b.Text(".tree"), "<script>alert(1)</script>", "as text")
-	require.Equal(t, m.Stack.PageURL()+"/"+id, chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("hosted").href`)))
+	require.Equal(t, m.Stack.PageURL()+"/"+id, chrome.Eval[string](b, `document.getElementById("hosted").href`))
 
 	same = noReload(b)
 	m.MustPay(id, e2e.CardDeclined)
@@ -70,7 +61,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	for _, want := range []string{"Visa •••• 4242", "0002", "sandbox:shop", "checkout.failed", "checkout.completed", "payout.sent", m.URL, "answered 200"} {
 		require.Contains(t, b.Text(".tree"), want)
 	}
-	run := chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("run-session").href`))
+	run := chrome.Eval[string](b, `document.getElementById("run-session").href`)
 	require.Equal(t, e2e.Shared.UIURL()+"/namespaces/"+e2e.Shared.Temporal.Namespace()+"/workflows/"+id, run)
 
 	other := m.Create(e2e.Terms)
@@ -91,7 +82,7 @@ func TestDashboard_Sessions(t *testing.T) {
 		page(b, m, "/test/sessions")
 		b.Do(chrome.TypeInto("#search", search), chrome.Click(".filters button"), chrome.See(`#search[value="`+search+`"]`))
 		require.Contains(t, b.Text("#sessions"), "1,234.50 EUR")
-		require.Equal(t, 1, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("#sessions tbody tr").length`)), search)
+		require.Equal(t, 1, chrome.Eval[int](b, `document.querySelectorAll("#sessions tbody tr").length`), search)
 	}
 	page(b, m, "/live/sessions/"+id)
 	require.Contains(t, b.Text("h1"), "Not found")
@@ -105,5 +96,5 @@ func TestDashboard_Sessions(t *testing.T) {
 	b.Do(chrome.See("#charts-table"), chrome.Click("#charts-table-title"), chrome.See("#charts-table table"))
 	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("summary").dataset.old = "", void htmx.ajax("GET", location.pathname, {target: "#summary", select: "#summary", swap: "outerHTML"})`),
 		chrome.Poll(`!("old" in document.getElementById("summary").dataset)`), chrome.See("#charts-table table")) // still unfolded
-	require.Positive(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector(".chart rect.completed").getBoundingClientRect().height`)))
+	require.Positive(t, chrome.Eval[float64](b, `document.querySelector(".chart rect.completed").getBoundingClientRect().height`))
 }

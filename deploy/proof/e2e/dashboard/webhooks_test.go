@@ -13,7 +13,6 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// confirms says yes to every question of the page.
 func confirms(b *chrome.Tab) { b.Script(`window.confirm = () => true`) }
 
 // TestDashboard_WebhookFromAddingToDeleting is what a developer does with one.
@@ -32,7 +31,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
 	dev.Axe("webhook-secret")
 	dev.Do(chrome.Click(`main > p [role="button"]`), chrome.See("#type"))
-	require.NotContains(t, chrome.Get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
+	require.NotContains(t, chrome.Eval[string](dev, `document.documentElement.outerHTML`), secret, "it was shown once")
 
 	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"))
 	second := e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID)
@@ -52,8 +51,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	require.NotContains(t, dev.Text("main"), "Second")
 }
 
-// TestDashboard_LiveLog: what happens appears without a reload, and one delivery
-// is steered from its page.
+// TestDashboard_LiveLog: what happens appears without a reload, and one delivery is steered from its page.
 func TestDashboard_LiveLog(t *testing.T) {
 	t.Parallel()
 	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
@@ -67,7 +65,7 @@ func TestDashboard_LiveLog(t *testing.T) {
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
 	row := "tr[id=" + held + "]"
 	b.Do(chrome.See(row), seeIn(row, "on hold"), seeIn(row, "500"))
-	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
+	require.True(t, chrome.Eval[bool](b, `window.sameDocument === true`), "without a reload")
 	b.Do(chrome.Poll(`window.marked === "` + held + `"`)) // once the new part of the page has settled
 	b.Axe("deliveries")
 
@@ -87,8 +85,8 @@ func TestDashboard_LiveLog(t *testing.T) {
 	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
 	m.Arrivals(len(refused)+1, 20*time.Second)
 	b.Do(seeIn(".head .status", "delivered"), chrome.See("#replay"), chrome.See("#body-1-1"))
-	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
-	require.Equal(t, "whole-1-1", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)), "its reader stays there")
+	require.True(t, chrome.Eval[bool](b, `window.sameDocument === true`), "without a reload")
+	require.Equal(t, "whole-1-1", chrome.Eval[string](b, `document.activeElement.id`), "its reader stays there")
 	require.Contains(t, b.Text("#state"), "Your server accepted it")
 	b.Axe("delivery")
 	before, _ := m.Receiver.Arrivals()

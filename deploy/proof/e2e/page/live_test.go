@@ -132,10 +132,8 @@ func (s *liveShop) keep(next http.Handler) http.Handler {
 	})
 }
 
-// ref returns the reference of a session of the shop.
 func (s *liveShop) ref(id string) checkout.Ref { return s.merchant.Owner(checkout.ModeLive).Ref(id) }
 
-// session creates a live session.
 func (s *liveShop) session(lifetime time.Duration) string {
 	order := "order-1042"
 	made, err := s.store.Sessions.CreateSession(s.t.Context(), storage.NewSession{Lifetime: lifetime, Session: checkout.Session{
@@ -163,7 +161,6 @@ func (s *liveShop) update(o client.UpdateWorkflowOptions) error {
 	return err
 }
 
-// requests returns what reached the page's server.
 func (s *liveShop) requests() []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,6 +172,14 @@ func ready() chromedp.Action[chromedp.Void] { return chrome.See("#pay-button:ena
 
 func (s *liveShop) open(b *chrome.Tab, id string) {
 	b.Do(chromedp.Navigate(s.url+"/"+id), seeState("form"))
+}
+
+// openNew opens a live session of an hour, and waits until it can be paid.
+func (s *liveShop) openNew(b *chrome.Tab) (id string) {
+	id = s.session(time.Hour)
+	s.open(b, id)
+	b.Do(ready())
+	return id
 }
 
 // fill types with the keyboard alone: the tab key leads through the frame. The frame is in another
@@ -191,9 +196,7 @@ func fillFrame(b *chrome.Tab, email, number string) {
 }
 
 func testCardStays(t *testing.T, s *liveShop, b *chrome.Tab) {
-	id := s.session(time.Hour)
-	s.open(b, id)
-	b.Do(ready())
+	s.openNew(b)
 	require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
 	require.Regexp(t, `^\d{1,4}:\d\d$`, b.Text("#countdown"))
 	b.Inspect("live-form")
@@ -228,9 +231,8 @@ func testCardStays(t *testing.T, s *liveShop, b *chrome.Tab) {
 }
 
 func testRefused(t *testing.T, s *liveShop, b *chrome.Tab) {
-	id := s.session(time.Hour)
-	s.open(b, id)
-	b.Do(ready(), chrome.Click("#pay-button"), chrome.See("#email-error"))
+	id := s.openNew(b)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#email-error"))
 	require.Equal(t, "Enter your email address.", b.Text("#email-error"))
 	require.Equal(t, "email", focused(b))
 	b.Do(chrome.TypeInto("#email", "ann@example.com"), chrome.Click("#pay-button"), chrome.SeeText("Check the marked fields"), ready())
@@ -300,9 +302,7 @@ func testPolicy(t *testing.T, s *liveShop, b *chrome.Tab) {
 	script := func(address string) string {
 		return fmt.Sprintf(`void (document.head.appendChild(document.createElement("script")).src = %q)`, address)
 	}
-	id := s.session(time.Hour)
-	s.open(b, id)
-	b.Do(ready())
+	id := s.openNew(b)
 	b.RequireComplaint(frame(other.url+"/frame"), "frame-src")
 	b.RequireComplaint(script(other.url+"/stripe.js"), "script-src")
 	b.RequireComplaint(frame(s.url+"/"+id), "frame-src")
@@ -322,9 +322,7 @@ func testPolicy(t *testing.T, s *liveShop, b *chrome.Tab) {
 
 func testNotPossible(t *testing.T, s *liveShop, b *chrome.Tab) {
 	s.refuses.Store(true)
-	id := s.session(time.Hour)
-	s.open(b, id)
-	b.Do(ready())
+	s.openNew(b)
 	fillFrame(b, "ann@example.com", cardPaid)
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"), ready())
 	require.Contains(t, b.Text("#decline"), "Payments are not possible at the moment")
@@ -358,32 +356,17 @@ func testLook(t *testing.T, s *liveShop, b *chrome.Tab) {
 	b.Emulate(chrome.ColorScheme, "light")
 	b.Do(chromedp.Navigate(s.url+"/"+id+"?lang=de"), ready())
 	require.Equal(t, "Simulation: Es wird keine echte Karte belastet", b.Text(".test"))
-	asked := func() (got struct {
-		Key      string
-		Settings struct{ Locale string }
-		Elements struct {
-			Mode, Currency, Locale string
-			Amount                 int
-			PaymentMethodTypes     []string
-			Appearance             struct {
-				Theme     string
-				Variables struct{ ColorText, ColorBackground string }
-			}
-		}
-	}) {
-		require.NoError(t, json.Unmarshal([]byte(chrome.Eval[string](b, `JSON.stringify(window.options)`)), &got))
-		return got
+	asked := func(path string) string { return chrome.Eval[string](b, "String(window.options."+path+")") }
+	for path, want := range map[string]string{
+		"key": "pk_test_standin", "settings.locale": "de", "elements.locale": "de", "elements.mode": "payment",
+		"elements.currency": "eur", "elements.amount": "1050", "elements.paymentMethodTypes": "card",
+		"elements.appearance.theme": "stripe", "elements.appearance.variables.colorText": "#14181c",
+	} {
+		require.Equal(t, want, asked(path), path)
 	}
-	got := asked()
-	require.Equal(t, "pk_test_standin", got.Key)
-	require.Equal(t, []any{"payment", "eur", 1050, "de", "de"},
-		[]any{got.Elements.Mode, got.Elements.Currency, got.Elements.Amount, got.Elements.Locale, got.Settings.Locale})
-	require.Equal(t, []string{"card"}, got.Elements.PaymentMethodTypes)
-	require.Equal(t, "stripe", got.Elements.Appearance.Theme)
-	require.Equal(t, "#14181c", got.Elements.Appearance.Variables.ColorText)
 	b.Emulate(chrome.ColorScheme, "dark")
 	b.Do(chrome.Poll(`window.options.elements.appearance.theme === "night"`))
-	require.Equal(t, "#1a1f23", asked().Elements.Appearance.Variables.ColorBackground)
+	require.Equal(t, "#1a1f23", asked("elements.appearance.variables.colorBackground"))
 	b.Inspect("live-german")
 }
 

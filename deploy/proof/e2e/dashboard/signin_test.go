@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -28,8 +30,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	inspectPage(b, "dashboard-second-factor")
 	secret := strings.ReplaceAll(b.Text("#secret"), " ", "")
 	code := func(after time.Duration) string {
-		code, err := totp.GenerateCode(secret, time.Now().Add(after))
-		require.NoError(t, err)
+		code := must.Get(totp.GenerateCode(secret, time.Now().Add(after)))(t)
 		return code
 	}
 	b.Do(chrome.TypeInto("#code", "000000"), chrome.Click("main form button"), chrome.See("main .fault"))
@@ -53,4 +54,30 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/m/"+m.ID+"/test/account"), chrome.See(`form[action$="/account/second_factor/remove"]`))
 	require.Contains(t, b.Text("main"), "8 recovery codes are left")
 	inspectPage(b, "dashboard-account-factor")
+}
+
+// TestDashboard_ForgottenPassword asks for a mail, follows its link and signs in with the new password.
+func TestDashboard_ForgottenPassword(t *testing.T) {
+	t.Parallel()
+	const other = "another one to know"
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	email := newMember(m, merchant.RoleViewer)
+	b := chrome.NewTab(t, browser)
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.Click(`a[href="/password/forgot"]`), chrome.See(`form[action="/password/forgot"]`))
+	inspectPage(b, "dashboard-forgot")
+	b.Do(chrome.TypeInto("#email", email), chrome.Click("main button"), chrome.See("#code"))
+	inspectPage(b, "dashboard-reset")
+	e2e.Await(t, "the mail", 20*time.Second, func() bool { return len(m.Stack.Mailbox.Mails(email)) == 1 })
+	link := regexp.MustCompile(`http\S+#\S+`).FindString(m.Stack.Mailbox.Mails(email)[0].Text)
+	require.Contains(t, link, m.Stack.DashboardURL()+"/password/reset#")
+
+	b.Do(chromedp.Navigate(m.Stack.ReceiverURL()+"/mails"), chrome.See("h2"))
+	require.Contains(t, b.Text("body"), link)
+	b.Do(chromedp.Navigate(link), chrome.See("#code"))
+	require.Contains(t, link, "#"+b.Value("#code"))
+	require.NotEmpty(t, b.Value("#code"))
+	require.NotContains(t, chrome.Eval[string](b, `location.href`), "#", "the code is out of the address")
+	b.Do(chrome.TypeInto("#password", other), chrome.TypeInto("#password_again", other), chrome.Click("main button"), chrome.See("#email"))
+	b.Do(chrome.TypeInto("#email", email), chrome.TypeInto("#password", other), chrome.Click("main button"), chrome.See(".sections"))
+	e2e.Await(t, "the notice", 20*time.Second, func() bool { return len(m.Stack.Mailbox.Mails(email)) == 2 })
 }
