@@ -1,11 +1,11 @@
 package money
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/big"
 	"net/http"
@@ -22,14 +22,14 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/devstack"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 )
@@ -75,8 +75,7 @@ func TestEachCurrency(t *testing.T) {
 		settings := strings.Join(startNetworks(t).environment(), "\n")
 		require.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
 	}
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	settings := maps.Clone(realDefaults)
 	maps.Copy(settings, env.ToMap(strings.Fields(string(text))))
 	var missing []string
@@ -97,7 +96,6 @@ func TestEachCurrency(t *testing.T) {
 	p.payEach()
 }
 
-// currencies returns the payout currencies whose node the settings name.
 func (p each) currencies() []money.PayoutCurrency {
 	all := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}
 	if p.settings["CHECKOUT_TEST_BITCOIN_RPC_URL"] == "" {
@@ -109,7 +107,6 @@ func (p each) currencies() []money.PayoutCurrency {
 
 // requireFloat requires that the treasury can pay, before anything is started.
 func (p each) requireFloat() {
-	p.T.Helper()
 	for _, c := range p.currencies() {
 		if c == money.BTC {
 			var has json.Number
@@ -134,26 +131,18 @@ func (p each) payee(c money.PayoutCurrency) string {
 	if p.settings["CHECKOUT_TEST_BITCOIN_NETWORK"] == "regtest" {
 		params = &chaincfg.RegressionNetParams
 	}
-	address, err := btcutil.NewAddressWitnessPubKeyHash(key, params)
-	require.NoError(p.T, err)
+	address := must.Get(btcutil.NewAddressWitnessPubKeyHash(key, params))(p.T)
 	return address.EncodeAddress()
 }
 
 // payEach pays the sessions, and then follows each payment to its end. What differs fails the test; the rest of the
 // comparisons go on.
 func (p each) payEach() {
-	p.T.Helper()
 	payees, sessions := map[money.PayoutCurrency]string{}, map[money.PayoutCurrency]string{}
-	var addresses []merchant.PayoutAddress
 	for _, c := range p.currencies() {
 		payees[c] = p.payee(c)
-		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: payees[c]})
 	}
-	_, err := e2e.OpenStore(p.T, p.Stack).Merchants.ChangeMerchant(p.T.Context(), storage.MerchantChange{
-		MerchantID: p.ID, Mode: checkout.ModeTest, Addresses: addresses,
-		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: p.ID},
-	})
-	require.NoError(p.T, err)
+	live{p.Merchant}.payTo(payees)
 	for _, c := range p.currencies() {
 		sessions[c] = p.sells(c)
 	}
@@ -169,7 +158,6 @@ func (p each) payEach() {
 
 // sells creates a session and pays it with a card of Stripe's tests.
 func (p each) sells(c money.PayoutCurrency) (id string) {
-	p.T.Helper()
 	e2e.Await(p.T, "a session is created: a rate and a price of the network are there", time.Minute, func() bool {
 		got, err := p.Call(http.MethodPost, "/v1/checkout", terms(c))
 		if err != nil || got.Status != http.StatusCreated {
@@ -181,14 +169,12 @@ func (p each) sells(c money.PayoutCurrency) (id string) {
 		return true
 	})
 	token := p.stripe(http.MethodPost, "/v1/test_helpers/confirmation_tokens", url.Values{"payment_method": {"pm_card_visa"}})
-	(live{p.Merchant, p.Stack}).send(id, url.Values{
+	(live{p.Merchant}).send(id, url.Values{
 		"email": {"ann@example.com"}, "confirmation_token": {fmt.Sprint(token["id"])}})
 	return id
 }
 
-// compareCharge compares the payment with Stripe's.
 func (p each) compareCharge(id string, c money.PayoutCurrency) {
-	p.T.Helper()
 	reference := e2e.Query[string](p.T, p.Stack, `
 		SELECT acquirer_ref FROM transaction WHERE session_id = $1 AND status = 'succeeded'`, id)
 	intent := p.stripe(http.MethodGet, "/v1/payment_intents/"+reference, nil)
@@ -197,15 +183,12 @@ func (p each) compareCharge(id string, c money.PayoutCurrency) {
 		"status": "succeeded", "amount": 1050.0, "amount_received": 1050.0, "currency": "eur", "livemode": false,
 		"confirmation_method": "manual",
 	} {
-		if intent[field] != want {
-			p.T.Errorf("%s: Stripe says that %s of %s is %v, and it must be %v", c, field, reference, intent[field], want)
-		}
+		assert.Equal(p.T, want, intent[field], "%s: %s of %s at Stripe", c, field, reference)
 	}
 }
 
 // comparePayout waits until the payout is final, and compares it with what the payee has on the chain.
 func (p each) comparePayout(id string, c money.PayoutCurrency, payee string) {
-	p.T.Helper()
 	e2e.Await(p.T, fmt.Sprintf("the payout of %s in %s is final", id, c), p.patience, func() bool {
 		time.Sleep(500 * time.Millisecond)
 		return p.Session(id).Field("payout.confirmed_at") != nil
@@ -213,16 +196,12 @@ func (p each) comparePayout(id string, c money.PayoutCurrency, payee string) {
 	s := p.Session(id)
 	amount, hash := fmt.Sprint(s.Field("payout.amount")), fmt.Sprint(s.Field("payout.tx_hash"))
 	p.T.Logf("%s: %s paid %s to %s by %s, less %v for the network", c, id, amount, payee, hash, s.Field("payout.fee"))
-	want, err := money.ParseCrypto(amount, c)
-	require.NoError(p.T, err)
-	if has := p.received(c, hash, payee); has.Cmp(want.Units()) != 0 {
-		p.T.Errorf("%s: the chain says that %s has %s of the smallest unit, and the payout is %s", c, payee, has, want.Units())
-	}
+	want := must.Get(money.ParseCrypto(amount, c))(p.T)
+	assert.Zero(p.T, want.Units().Cmp(p.received(c, hash, payee)), "%s: %s has another amount on the chain", c, payee)
 }
 
 // compareBooks compares what the charges cost at Stripe with the ledger, which has no sum that differs.
 func (p each) compareBooks(sessions map[money.PayoutCurrency]string) {
-	p.T.Helper()
 	books := e2e.TemporalClient(p.T, p.Stack).ScheduleClient().GetHandle(p.T.Context(), runs.ScheduleBooks+"-test")
 	for c, id := range sessions {
 		reference := e2e.Query[string](p.T, p.Stack, `
@@ -240,35 +219,23 @@ func (p each) compareBooks(sessions map[money.PayoutCurrency]string) {
 			return cost >= 0
 		})
 		p.T.Logf("%s: %s cost %v %v at Stripe", c, reference, booked["fee"], booked["currency"])
-		if fee, _ := booked["fee"].(float64); int64(fee) != cost {
-			p.T.Errorf("%s: Stripe took %v for %s, and the ledger has %d", c, booked["fee"], reference, cost)
-		}
+		assert.EqualValues(p.T, booked["fee"], cost, "%s: what Stripe took, and what the ledger has", reference)
 	}
 	findings := e2e.Query[[]string](p.T, p.Stack, `SELECT coalesce(array_agg(kind || ': ' || detail), '{}') FROM finding`)
-	if len(findings) > 0 {
-		p.T.Errorf("the service found by itself: %v", findings)
-	}
+	assert.Empty(p.T, findings, "the service found these by itself")
 }
 
 // stripe asks Stripe past the service.
 func (p each) stripe(method, path string, form url.Values) map[string]any {
-	p.T.Helper()
-	at := p.settings["CHECKOUT_TEST_STRIPE_API_URL"]
-	if at == "" {
-		at = "https://api.stripe.com"
-	}
-	req, err := http.NewRequestWithContext(p.T.Context(), method, at+path, strings.NewReader(form.Encode()))
-	require.NoError(p.T, err)
-	req.Header.Set("Authorization", "Bearer "+p.settings["CHECKOUT_TEST_STRIPE_SECRET_KEY"])
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	at := cmp.Or(p.settings["CHECKOUT_TEST_STRIPE_API_URL"], "https://api.stripe.com")
 	var got map[string]any
-	p.ask(req, &got)
+	p.ask(&got, method, at+path, form.Encode(),
+		"Authorization", "Bearer "+p.settings["CHECKOUT_TEST_STRIPE_SECRET_KEY"], "Content-Type", "application/x-www-form-urlencoded")
 	return got
 }
 
 // has returns what an address has on Ethereum, in the currency's smallest unit.
 func (p each) has(address string, c money.PayoutCurrency) *big.Int {
-	p.T.Helper()
 	var got hexutil.Big
 	node, _, _ := strings.Cut(p.settings["CHECKOUT_TEST_ETHEREUM_RPC_URLS"], ",")
 	if c == money.ETH {
@@ -286,7 +253,6 @@ func (p each) has(address string, c money.PayoutCurrency) *big.Int {
 
 // received returns what a payee has, in the currency's smallest unit: on Bitcoin of a transaction of the treasury's wallet.
 func (p each) received(c money.PayoutCurrency, txHash, address string) *big.Int {
-	p.T.Helper()
 	if c != money.BTC {
 		return p.has(address, c)
 	}
@@ -304,55 +270,44 @@ func (p each) received(c money.PayoutCurrency, txHash, address string) *big.Int 
 	sum := new(big.Int)
 	for _, out := range tx.Decoded.Out {
 		if out.Script.Address == address {
-			paid, err := money.ParseUnits(out.Value.String(), money.BTC.Places())
-			require.NoError(p.T, err)
+			paid := must.Get(money.ParseUnits(out.Value.String(), money.BTC.Places()))(p.T)
 			sum.Add(sum, paid)
 		}
 	}
 	return sum
 }
 
-// bitcoin asks the Bitcoin node, in the treasury's wallet.
 func (p each) bitcoin(result any, method string, params ...any) {
-	p.T.Helper()
-	password, err := os.ReadFile(p.settings["CHECKOUT_TEST_BITCOIN_RPC_PASSWORD_FILE"])
-	require.NoError(p.T, err)
-	wallet := p.settings["CHECKOUT_TEST_BITCOIN_WALLET"]
-	if wallet == "" {
-		wallet = "treasury"
-	}
+	password := must.Get(os.ReadFile(p.settings["CHECKOUT_TEST_BITCOIN_RPC_PASSWORD_FILE"]))(p.T)
+	wallet := cmp.Or(p.settings["CHECKOUT_TEST_BITCOIN_WALLET"], "treasury")
 	node := strings.TrimSuffix(p.settings["CHECKOUT_TEST_BITCOIN_RPC_URL"], "/") + "/wallet/" + wallet
 	p.rpc(node, strings.TrimSpace(string(password)), result, method, params...)
 }
 
 // rpc asks a node of either kind. The user is in the URL.
 func (p each) rpc(node, password string, result any, method string, params ...any) {
-	p.T.Helper()
-	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	require.NoError(p.T, err)
-	req, err := http.NewRequestWithContext(p.T.Context(), http.MethodPost, node, bytes.NewReader(question))
-	require.NoError(p.T, err)
-	req.Header.Set("Content-Type", "application/json")
-	if user := req.URL.User.Username(); password != "" {
-		req.SetBasicAuth(user, password)
+	question := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))(p.T)
+	at, err := url.Parse(node)
+	require.True(p.T, err == nil, "the node's address cannot be read")
+	header := []string{"Content-Type", "application/json"}
+	if user := at.User; user != nil {
+		secret, _ := user.Password()
+		pair := user.Username() + ":" + cmp.Or(password, secret)
+		header = append(header, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
 	var got struct {
-		Result json.RawMessage `json:"result"`
-		Error  any             `json:"error"`
+		Result json.RawMessage
+		Error  any
 	}
-	p.ask(req, &got)
+	p.ask(&got, http.MethodPost, node, string(question), header...)
 	require.Nil(p.T, got.Error, method)
 	require.NoError(p.T, json.Unmarshal(got.Result, result), method)
 }
 
 // ask sends a request and reads its JSON. No message shows the address, which may have a key in it.
-func (p each) ask(req *http.Request, answer any) {
-	p.T.Helper()
-	res, err := http.DefaultClient.Do(req)
-	require.True(p.T, err == nil, "%s does not answer", req.URL.Hostname())
-	defer func() { _ = res.Body.Close() }() // it was read
-	text, err := io.ReadAll(res.Body)
-	require.NoError(p.T, err)
-	require.Equal(p.T, http.StatusOK, res.StatusCode, "%s: %s", req.URL.Hostname(), text)
-	require.NoError(p.T, json.Unmarshal(text, answer))
+func (p each) ask(answer any, method, address, body string, header ...string) {
+	got, err := e2e.Try(method, address, body, header...)
+	require.True(p.T, err == nil, "no answer")
+	require.Equal(p.T, http.StatusOK, got.Status, string(got.Body))
+	require.NoError(p.T, json.Unmarshal(got.Body, answer))
 }

@@ -1,3 +1,5 @@
+// Package money tests live mode with simulated money: a real Ethereum node, the acquirer's double, and a customer in a
+// real browser.
 package money
 
 import (
@@ -16,8 +18,14 @@ import (
 	"example.com/checkout/deploy/proof/e2e"
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 )
+
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
 
 // Test cards of the acquirer.
 const (
@@ -27,18 +35,31 @@ const (
 )
 
 // live is the demo merchant of a stack with a simulated live mode.
-type live struct {
-	*e2e.Merchant
+type live struct{ *e2e.Merchant }
 
-	stack *devstack.Stack
+// in returns the merchant for a part of the test.
+func (l live) in(t *testing.T) live {
+	own := *l.Merchant
+	own.T = t
+	return live{&own}
 }
 
 func startLive(t *testing.T) live {
-	t.Helper()
 	stack := e2e.OwnStack(t, devstack.Options{LiveDouble: true, Bitcoin: time.Second, Env: []string{
 		"CHECKOUT_RECONCILE_INTERVAL=2s", "OTEL_TRACES_EXPORTER=console",
 	}})
-	return live{&e2e.Merchant{T: t, Stack: stack, ID: stack.Demo.MerchantID, Key: stack.Demo.LiveKey}, stack}
+	return live{&e2e.Merchant{T: t, Stack: stack, ID: stack.Demo.MerchantID, Key: stack.Demo.LiveKey}}
+}
+
+func (l live) payTo(payees map[money.PayoutCurrency]string) {
+	var addresses []merchant.PayoutAddress
+	for c, address := range payees {
+		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: address})
+	}
+	must.Get(e2e.OpenStore(l.T, l.Stack).Merchants.ChangeMerchant(l.T.Context(), storage.MerchantChange{
+		MerchantID: l.ID, Mode: checkout.ModeTest, Addresses: addresses,
+		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: l.ID},
+	}))(l.T)
 }
 
 func terms(c money.PayoutCurrency) string {
@@ -48,13 +69,12 @@ func terms(c money.PayoutCurrency) string {
 var scriptOrigin = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/dahlia`)
 
 func (l live) token(number string) string {
-	return tokenOf(l.T, l.stack.Live.Acquirer.ScriptURL(), number)
+	return tokenOf(l.T, l.Stack.Live.Acquirer.ScriptURL(), number)
 }
 
 // tokenOf types a card into the frame of the acquirer whose script is at an address, and returns the confirmation token,
 // without a browser.
 func tokenOf(t *testing.T, script, number string) string {
-	t.Helper()
 	origin := strings.TrimSuffix(scriptOrigin.FindString(script), "/dahlia")
 	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": "917"}`, number)
 	answer := e2e.Ask(t, http.MethodPost, origin+"/tokens", body, "Origin", origin)
@@ -63,15 +83,10 @@ func tokenOf(t *testing.T, script, number string) string {
 	return got
 }
 
-// pay sends the page's form.
-func (l live) pay(id, number string) {
-	l.T.Helper()
-	l.send(id, l.form(number))
-}
+func (l live) pay(id, number string) { l.send(id, l.form(number)) }
 
 // payAgain sends the form after one failed payment.
 func (l live) payAgain(id, number string) {
-	l.T.Helper()
 	form := l.form(number)
 	form.Set("attempt", "1")
 	l.send(id, form)
@@ -83,18 +98,15 @@ func (l live) form(number string) url.Values {
 
 // send sends the page's form. The customer is sent on, or sees the form again when the card was declined at once.
 func (l live) send(id string, form url.Values) {
-	l.T.Helper()
-	got := e2e.PostForm(l.T, l.stack.PageURL()+"/"+id, form)
+	got := e2e.PostForm(l.T, l.Stack.PageURL()+"/"+id, form)
 	require.Contains(l.T, []int{http.StatusSeeOther, http.StatusOK}, got.Status)
 }
 
 // facts returns the intents and charges of a session at the acquirer.
 func (l live) facts(id string) (intents []acquirer.IntentFact, charges []acquirer.ChargeFact) {
-	l.T.Helper()
-	all, err := l.stack.Live.Acquirer.Facts(l.T.Context())
-	require.NoError(l.T, err)
+	all := must.Get(l.Stack.Live.Acquirer.Facts(l.T.Context()))(l.T)
 	of := map[string]bool{}
-	ids := e2e.Query[[]string](l.T, l.stack, `SELECT coalesce(array_agg(id), '{}') FROM transaction WHERE session_id = $1`, id)
+	ids := e2e.Query[[]string](l.T, l.Stack, `SELECT coalesce(array_agg(id), '{}') FROM transaction WHERE session_id = $1`, id)
 	for _, transaction := range ids {
 		of[transaction] = true
 	}
@@ -113,9 +125,8 @@ func (l live) facts(id string) (intents []acquirer.IntentFact, charges []acquire
 
 // awaitBank waits until the bank asks about a session's payment, and returns the bank's page.
 func (l live) awaitBank(id string) (bank string) {
-	l.T.Helper()
 	e2e.Await(l.T, "the bank asks about "+id, 10*time.Second, func() bool {
-		bank = e2e.Query[string](l.T, l.stack, `
+		bank = e2e.Query[string](l.T, l.Stack, `
 			SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, id)
 		return bank != ""
 	})
@@ -124,15 +135,13 @@ func (l live) awaitBank(id string) (bank string) {
 
 // answerBank answers the bank's question about a session's payment, on the bank's page.
 func (l live) answerBank(id, answer string) {
-	l.T.Helper()
 	got := e2e.PostForm(l.T, l.awaitBank(id), url.Values{"answer": {answer}})
 	require.Equal(l.T, http.StatusSeeOther, got.Status)
-	require.Equal(l.T, l.stack.PageURL()+"/"+id+"/return", strings.Split(got.Header.Get("Location"), "?")[0])
+	require.Equal(l.T, l.Stack.PageURL()+"/"+id+"/return", strings.Split(got.Header.Get("Location"), "?")[0])
 }
 
 // paidOut waits until the session's payout was broadcast, and returns its amount.
 func (l live) paidOut(id string) decimal.Decimal {
-	l.T.Helper()
 	l.awaitPayout(id, "status", "sent")
 	amount, _ := l.Session(id).Field("payout.amount").(string)
 	got, err := decimal.NewFromString(amount)
@@ -141,20 +150,16 @@ func (l live) paidOut(id string) decimal.Decimal {
 }
 
 func (l live) awaitPayout(id, field string, want any) {
-	l.T.Helper()
 	e2e.Await(l.T, fmt.Sprintf("payout.%s of %s is %v", field, id, want), 20*time.Second, func() bool {
 		return l.Session(id).Field("payout."+field) == want
 	})
 }
 
 func (l live) balance(c money.PayoutCurrency) decimal.Decimal {
-	l.T.Helper()
-	units, err := l.stack.Live.Balance(l.T.Context(), c)
-	require.NoError(l.T, err)
+	units := must.Get(l.Stack.Live.Balance(l.T.Context(), c))(l.T)
 	return decimal.NewFromBigInt(new(big.Int).Set(units), -c.Places())
 }
 
-// confirmed reports whether the session's transfer is final.
 func (l live) confirmed(id string) bool {
 	return l.Session(id).Field("payout.confirmed_at") != nil
 }

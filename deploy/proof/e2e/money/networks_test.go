@@ -19,9 +19,8 @@ import (
 	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/deploy/standin/devstack"
 	"example.com/checkout/deploy/standin/need"
-	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 )
 
@@ -46,10 +45,9 @@ type networks struct {
 func TestTestNetworks(t *testing.T) {
 	t.Parallel()
 	n := startNetworks(t)
-	asked := n.Create(e2e.Terms)
-	n.MustPay(asked, e2e.Card3DS)
-	bank := n.bank(asked)
-	require.True(t, strings.HasPrefix(bank, n.stack.PageURL()+"/sandbox/"), bank)
+	asked := n.Sell(e2e.Card3DS)
+	bank := n.awaitBank(asked)
+	require.True(t, strings.HasPrefix(bank, n.Stack.PageURL()+"/sandbox/"), bank)
 
 	n.restart("CHECKOUT_TEST_CARDS=stripe", "CHECKOUT_TEST_CHAINS=networks")
 	t.Run("a payment that began in the sandbox ends there", func(t *testing.T) { n.in(t).endsInSandbox(asked, bank) })
@@ -65,13 +63,12 @@ func TestTestNetworks(t *testing.T) {
 	})
 	t.Run("live mode knows nothing of it", func(t *testing.T) {
 		n := n.in(t)
-		all, err := n.stack.Live.Acquirer.Facts(t.Context())
-		require.NoError(t, err)
+		all := must.Get(n.Stack.Live.Acquirer.Facts(t.Context()))(t)
 		require.Empty(t, all.Intents)
-		require.Equal(t, "test", e2e.Query[string](t, n.stack, `SELECT string_agg(DISTINCT mode, ',') FROM ledger_posting WHERE account <> 'wallet' AND account <> 'funding'`))
-		require.Equal(t, n.treasury.Hex(), e2e.Query[string](t, n.stack, `
+		require.Equal(t, "test", e2e.Query[string](t, n.Stack, `SELECT string_agg(DISTINCT mode, ',') FROM ledger_posting WHERE account <> 'wallet' AND account <> 'funding'`))
+		require.Equal(t, n.treasury.Hex(), e2e.Query[string](t, n.Stack, `
 			SELECT string_agg(DISTINCT a.address, ',') FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'test'`))
-		require.Zero(t, e2e.Query[int](t, n.stack, `SELECT count(*) FROM finding`))
+		require.Zero(t, e2e.Query[int](t, n.Stack, `SELECT count(*) FROM finding`))
 		requireNowhere(t, n.live, cardSucceeds, testAcquirerKey, n.secret)
 	})
 }
@@ -83,54 +80,45 @@ const (
 
 // startNetworks starts a stack whose test mode is the sandbox, and beside it the test networks.
 func startNetworks(t *testing.T) networks {
-	t.Helper()
 	n := networks{live: startLive(t), secret: "whsec_networks"}
-	n.Merchant = e2e.NewMerchant(t, n.stack)
-	chain := n.stack.Live.Anvil
+	n.Merchant = e2e.NewMerchant(t, n.Stack)
+	chain := n.Stack.Live.Anvil
 	n.treasury, n.payee = chain.Accounts[testTreasury], chain.Accounts[testPayee]
-	for c, at := range n.stack.Live.Market.Tokens() {
+	for c, at := range n.Stack.Live.Market.Tokens() {
 		require.NoError(t, chain.Fund(t.Context(), string(c), at, n.treasury, big.NewInt(1_000_000_000_000)))
 	}
-	node := n.stack.Live.Bitcoin
+	node := n.Stack.Live.Bitcoin
 	if node == nil {
 		need.Missing(t, "the Debian package bitcoin-knots", "a way to http://deb.debian.org, and apt-get of Debian")
 	}
 	require.NoError(t, node.OpenWallet(t.Context(), testWallet))
-	_, err := node.Fund(t.Context(), testWallet, "0.5", "0.5")
-	require.NoError(t, err)
-	_, err = node.Mine(t.Context(), devstack.BitcoinConfirmations)
-	require.NoError(t, err)
-	require.NoError(t, n.stack.Postgres.CreateDatabase(t.Context(), "acquirer_test", ""))
-	n.acquirer, err = acquirer.Start(t.Context(), acquirer.Options{
-		DatabaseURL: n.stack.Postgres.URL("acquirer_test"), SecretKey: testAcquirerKey,
-		Webhooks: acquirer.Webhooks{URL: n.stack.APIURL() + "/acquirers/stripe/events", Secret: n.secret, Copies: 2},
-	})
-	require.NoError(t, err)
+	must.Get(node.Fund(t.Context(), testWallet, "0.5", "0.5"))(t)
+	must.Get(node.Mine(t.Context(), devstack.BitcoinConfirmations))(t)
+	require.NoError(t, n.Stack.Postgres.CreateDatabase(t.Context(), "acquirer_test", ""))
+	n.acquirer = must.Get(acquirer.Start(t.Context(), acquirer.Options{
+		DatabaseURL: n.Stack.Postgres.URL("acquirer_test"), SecretKey: testAcquirerKey,
+		Webhooks: acquirer.Webhooks{URL: n.Stack.APIURL() + "/acquirers/stripe/events", Secret: n.secret, Copies: 2},
+	}))(t)
 	t.Cleanup(n.acquirer.Stop)
 	return n
 }
 
 func (n networks) in(t *testing.T) networks {
-	own := *n.Merchant
-	own.T = t
-	n.Merchant = &own
+	n.live = n.live.in(t)
 	return n
 }
 
-// restart ends the worker and the API and starts them again with other settings.
 func (n networks) restart(choice ...string) {
-	n.T.Helper()
-	require.NoError(n.T, n.stack.API.Stop(20*time.Second))
-	require.NoError(n.T, n.stack.Worker.Stop(20*time.Second))
-	settings := slices.Concat(n.stack.Environment(), n.environment(), choice)
+	require.NoError(n.T, n.Stack.API.Stop(20*time.Second))
+	require.NoError(n.T, n.Stack.Worker.Stop(20*time.Second))
+	settings := slices.Concat(n.Stack.Environment(), n.environment(), choice)
 	require.NoError(n.T, app.Main(n.T.Context(), []string{"setup"}, settings, io.Discard, io.Discard))
 	for _, command := range []string{"worker", "api"} {
-		process, err := n.stack.StartMore(command, command, append(n.environment(), choice...)...)
-		require.NoError(n.T, err)
+		process := must.Get(n.Stack.StartMore(command, command, append(n.environment(), choice...)...))(n.T)
 		n.T.Cleanup(func() { _ = process.Stop(20 * time.Second) }) // Stop kills a process that does not end
 	}
 	e2e.Await(n.T, "the API is ready", 30*time.Second, func() bool {
-		got, err := e2e.Try(http.MethodGet, n.stack.APIURL()+"/readyz", "")
+		got, err := e2e.Try(http.MethodGet, n.Stack.APIURL()+"/readyz", "")
 		return err == nil && got.Status == http.StatusOK
 	})
 }
@@ -139,7 +127,7 @@ func (n networks) restart(choice ...string) {
 // with an acquirer and a treasury of their own.
 func (n networks) environment() []string {
 	var env []string
-	for _, setting := range n.stack.OperatorsEnvironment() {
+	for _, setting := range n.Stack.OperatorsEnvironment() {
 		rest, ok := strings.CutPrefix(setting, "CHECKOUT_LIVE_")
 		if !ok {
 			rest, ok = strings.CutPrefix(setting, "CHECKOUT_")
@@ -158,22 +146,15 @@ func (n networks) environment() []string {
 	)
 }
 
-// bank returns the address of the bank's page of the payment in flight.
-func (n networks) bank(id string) string {
-	n.T.Helper()
-	return e2e.Query[string](n.T, n.stack, `SELECT action_url FROM transaction WHERE session_id = $1 AND status = 'processing'`, id)
-}
-
 // endsInSandbox answers the sandbox's bank about a payment that began before the restart.
 func (n networks) endsInSandbox(id, bank string) {
 	n.Confirm(bank)
 	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
 	n.paidOut(id)
-	require.Equal(n.T, 1, e2e.Query[int](n.T, n.stack, `
+	require.Equal(n.T, 1, e2e.Query[int](n.T, n.Stack, `
 		SELECT count(*) FROM sandbox_transfer x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
-	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `SELECT count(*) FROM transfer`))
-	facts, err := n.acquirer.Facts(n.T.Context())
-	require.NoError(n.T, err)
+	require.Zero(n.T, e2e.Query[int](n.T, n.Stack, `SELECT count(*) FROM transfer`))
+	facts := must.Get(n.acquirer.Facts(n.T.Context()))(n.T)
 	require.Empty(n.T, facts.Intents)
 }
 
@@ -181,56 +162,33 @@ func (n networks) endsInSandbox(id, bank string) {
 func (n networks) needsAnAddress() {
 	got := n.Must(http.StatusForbidden, http.MethodPost, "/v1/checkout", e2e.Terms)
 	require.Equal(n.T, "Test mode is not activated: there is no payout address for USDC.", got.Field("message"))
-	var addresses []merchant.PayoutAddress
-	for _, c := range []money.PayoutCurrency{money.USDC, money.ETH} {
-		addresses = append(addresses, merchant.PayoutAddress{Currency: c, Network: c.Network(), Address: n.payee.Hex()})
-	}
-	_, err := e2e.OpenStore(n.T, n.stack).Merchants.ChangeMerchant(n.T.Context(), storage.MerchantChange{
-		MerchantID: n.ID, Mode: checkout.ModeTest, Addresses: addresses,
-		By: merchant.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: n.ID},
-	})
-	require.NoError(n.T, err)
+	n.payTo(map[money.PayoutCurrency]string{money.USDC: n.payee.Hex(), money.ETH: n.payee.Hex()})
 }
 
 // paysOnNetworks pays with a confirmation token and reads the merchant's balance from the chain.
 func (n networks) paysOnNetworks() {
 	n.awaitFollowed(checkout.ModeTest)
 	id := n.Create(terms(money.USDC))
-	page := string(e2e.Ask(n.T, http.MethodGet, n.stack.PageURL()+"/"+id, "").Body)
-	for _, want := range []string{"Test mode", `data-key="pk_test_networks"`, `data-script="` + n.acquirer.ScriptURL() + `"`, `name="confirmation_token"`} {
-		require.Contains(n.T, page, want)
-	}
-	for _, not := range []string{`name="card_number"`, "Simulated"} {
-		require.NotContains(n.T, page, not)
-	}
-	card := url.Values{"card_number": {cardSucceeds}, "email": {"ann@example.com"}}
-	refused := e2e.PostForm(n.T, n.stack.PageURL()+"/"+id, card)
-	require.Equal(n.T, http.StatusBadRequest, refused.Status, "no card number is taken any more")
-
 	n.pay(id, cardSucceeds)
 	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
 	require.Equal(n.T, false, n.Session(id).Field("livemode"))
 	amount := n.paidOut(id)
 	e2e.Await(n.T, "the coins are on the chain", 20*time.Second, func() bool { return n.usdc().Equal(amount) })
 	e2e.Await(n.T, "the transfer is final", time.Minute, func() bool { return n.confirmed(id) })
-	facts, err := n.acquirer.Facts(n.T.Context())
-	require.NoError(n.T, err)
+	facts := must.Get(n.acquirer.Facts(n.T.Context()))(n.T)
 	require.Len(n.T, facts.Charges, 1)
-	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `
+	require.Zero(n.T, e2e.Query[int](n.T, n.Stack, `
 		SELECT count(*) FROM sandbox_transfer x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
 }
 
-// usdc returns what the merchant has on the chain.
 func (n networks) usdc() decimal.Decimal {
-	n.T.Helper()
-	balance, err := n.stack.Live.Anvil.Read(n.T.Context(), "USDC", n.stack.Live.Market.USDC, "balanceOf", n.payee)
+	balance, err := n.Stack.Live.Anvil.Read(n.T.Context(), "USDC", n.Stack.Live.Market.USDC, "balanceOf", n.payee)
 	require.NoError(n.T, err)
 	return decimal.NewFromBigInt(balance.(*big.Int), -money.USDC.Places())
 }
 
 // pay sends the page's form with a token of test mode's acquirer.
 func (n networks) pay(id, number string) {
-	n.T.Helper()
 	token := tokenOf(n.T, n.acquirer.ScriptURL(), number)
 	n.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}})
 }
