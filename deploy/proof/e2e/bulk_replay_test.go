@@ -21,7 +21,8 @@ var bulkReplay = flag.Int("bulk-replay", 0, "deliveries of the bulk replay that 
 // replayFrom starts a replay of the last hour's deliveries with further options, and returns its path and id.
 func replayFrom(m *e2e.Merchant, endpoint, options string) (path, id string) {
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, %s}`, since, options))
+	created := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
+		fmt.Sprintf(`{"since": %q, %s}`, since, options))
 	return created.Header.Get("Location"), created.Field("id").(string)
 }
 

@@ -142,8 +142,8 @@ func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
 	RequireInvariantsBut(t, stack, schedule, nil, func(*invariant.Facts) {})
 }
 
-// RequireInvariantsBut is RequireInvariants that adjusts the facts first. Unless known is nil, it passes over the violations
-// for which it returns true.
+// RequireInvariantsBut is RequireInvariants that adjusts the facts first. Unless known is nil, it passes over the
+// violations for which it returns true.
 func RequireInvariantsBut(
 	t *testing.T, stack *devstack.Stack, schedule string, known func(violation string) bool, adjust func(*invariant.Facts),
 ) {

@@ -100,8 +100,8 @@ func copied(t *testing.T, from string) string {
 	return to
 }
 
-// npmPackages returns the directory of the packages of npm. The test is skipped when they are not installed; .ci/run installs
-// them.
+// npmPackages returns the directory of the packages of npm. The test is skipped when they are not installed; .ci/run
+// installs them.
 func npmPackages(t *testing.T) string {
 	packages := e2e.Path("deploy", "tools", "clients", "typescript", "node_modules")
 	if _, err := os.Stat(packages); err != nil {

@@ -75,7 +75,7 @@ func (w *corpusWorld) misuse(t *testing.T, c operatorCase) {
 		run := must.Get(w.temporal.DescribeWorkflowExecution(t.Context(), w.values[name], ""))(t)
 		require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, run.GetWorkflowExecutionInfo().GetStatus(), name)
 	}
-	got := queried[contract.SessionState](t, w.temporal, w.values["session"], contract.QueryStatus) // its worker is not stuck
+	got := queried[contract.SessionState](t, w.temporal, w.values["session"], contract.QueryStatus) // no worker is stuck
 	require.Equal(t, contract.SessionState{Status: checkout.StatusPending}, got)
 	require.Equal(t, "pending", w.own.Session(w.values["session"]).Field("status"))
 	require.Zero(t, e2e.Query[int](t, w.stack, `SELECT count(*) FROM transaction WHERE merchant_id = $1`, w.own.ID), "no money moves")
@@ -133,7 +133,9 @@ func (w *corpusWorld) startWrongly(ctx context.Context, t *testing.T, c operator
 	if c.Ends == "Running" { // nobody knows what to do with it; an operator ends it
 		return w.temporal.TerminateWorkflow(ctx, id, run.GetRunID(), "a mistake")
 	}
-	e2e.Await(t, "it ends: "+c.Ends, 10*time.Second, func() bool { return e2e.StatusOf(t, w.temporal, id).String() == c.Ends })
+	e2e.Await(t, "it ends: "+c.Ends, 10*time.Second, func() bool {
+		return e2e.StatusOf(t, w.temporal, id).String() == c.Ends
+	})
 	return nil
 }
 

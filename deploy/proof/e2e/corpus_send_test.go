@@ -153,8 +153,8 @@ func readAnswer(res *http.Response) (e2e.Answer, error) {
 	return e2e.Answer{Status: res.StatusCode, Header: res.Header, Body: body}, err
 }
 
-// refuse sends a case that must be refused: the exact status, code and param, or the page that tells what is wrong, never a
-// 5xx. Nothing that PostgreSQL has of the merchants changes.
+// refuse sends a case that must be refused: the exact status, code and param, or the page that tells what is wrong,
+// never a 5xx. Nothing that PostgreSQL has of the merchants changes.
 func (w *corpusWorld) refuse(t *testing.T, c corpusCase) {
 	if c.Before != nil {
 		w.sendBefore(t, c)

@@ -17,9 +17,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// TestDelivery_WaitsTheScheduleFailsAndIsReplayed runs the whole life of a delivery on the shared stack's schedule of 1, 2,
-// 3, 4 and 5 seconds. A replay is refused before its end. A delivery that is late, because all workers were away, is not
-// started twice.
+// TestDelivery_WaitsTheScheduleFailsAndIsReplayed runs the whole life of a delivery on the shared stack's schedule of
+// 1, 2, 3, 4 and 5 seconds. A replay is refused before its end. A delivery that is late, because all workers were away,
+// is not started twice.
 func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	t.Parallel()
 	c := e2e.TemporalClient(t, e2e.Shared)
@@ -87,8 +87,8 @@ func failBySchedule(t *testing.T, c client.Client) (m *e2e.Merchant, delivery st
 	return m, delivery
 }
 
-// lostAttempt reports whether Temporal handed an attempt out and no worker got it, which happens on a busy machine. The next
-// attempt follows after production's delay.
+// lostAttempt reports whether Temporal handed an attempt out and no worker got it, which happens on a busy machine. The
+// next attempt follows after production's delay.
 func lostAttempt(t *testing.T, c client.Client, delivery string) bool {
 	run, err := c.DescribeWorkflowExecution(t.Context(), delivery, "")
 	return err == nil && slices.ContainsFunc(run.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {

@@ -20,8 +20,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestListen_CatchesUpOnWhatItMissed runs checkout listen as a merchant's developer does, with a key and nothing else of the
-// service's configuration. It forwards what a delivery sends, signed with a secret of its own.
+// TestListen_CatchesUpOnWhatItMissed runs checkout listen as a merchant's developer does, with a key and nothing else
+// of the service's configuration. It forwards what a delivery sends, signed with a secret of its own.
 func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 	t.Parallel()
 	m, home := e2e.NewMerchant(t, e2e.Shared), t.TempDir()
@@ -60,10 +60,11 @@ func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 		i := slices.IndexFunc(delivered, func(d devstack.Arrival) bool { return d.EventID == got.EventID })
 		require.GreaterOrEqual(t, i, 0)
 		require.Equal(t, string(delivered[i].Body), string(got.Body), "the bytes of the delivery")
+		want := delivered[i].Header.Clone()
 		for _, name := range []string{webhook.SignatureHeader, "X-Service-Delivery-Id", "Traceparent", "Connection"} {
+			want.Del(name)
 			got.Header.Del(name)
-			delivered[i].Header.Del(name)
 		}
-		require.Equal(t, delivered[i].Header, got.Header)
+		require.Equal(t, want, got.Header)
 	}
 }

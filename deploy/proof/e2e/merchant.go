@@ -275,8 +275,8 @@ func (m *Merchant) Pay(id, card string) (int, string, error) {
 }
 
 // TryPay is Pay for a payment that must get an answer. On a busy computer the page may still wait for the decision, or
-// check whether the payment has begun, and the browser asks again. Or it says that nothing was charged, and the customer
-// pays again.
+// check whether the payment has begun, and the browser asks again. Or it says that nothing was charged, and the
+// customer pays again.
 func (m *Merchant) TryPay(id, card string) (string, error) {
 	browser := newBrowser()
 	got, err := m.submit(browser, id, card)

@@ -54,7 +54,8 @@ func TestOperators_FindAndUnderstandRuns(t *testing.T) {
 		})
 	}
 
-	require.Equal(t, contract.SessionState{Status: checkout.StatusPending}, queried[contract.SessionState](t, c, waiting, contract.QueryStatus))
+	require.Equal(t, contract.SessionState{Status: checkout.StatusPending},
+		queried[contract.SessionState](t, c, waiting, contract.QueryStatus))
 	shown := queried[*sdkpb.WorkflowMetadata](t, c, waiting, "__temporal_workflow_metadata")
 	require.Contains(t, shown.CurrentDetails, "Waits for the customer to pay until")
 
@@ -125,8 +126,8 @@ func TestUI_ShowsTheRunsOfTheNamespace(t *testing.T) {
 	})
 }
 
-// TestPayout_RetriedByAnOperatorToAnotherAddress: the payout fails, the merchant changes the address, and an operator retries
-// it. The merchant learns each end once.
+// TestPayout_RetriedByAnOperatorToAnotherAddress: the payout fails, the merchant changes the address, and an operator
+// retries it. The merchant learns each end once.
 func TestPayout_RetriedByAnOperatorToAnotherAddress(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)

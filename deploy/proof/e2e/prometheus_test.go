@@ -44,7 +44,8 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 	m.Arrivals(2, 10*time.Second)
 	m.RefusedDelivery()
 	m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+m.Create(e2e.Terms)+"/advance", "")
-	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, e2e.Shared.PageURL()+"/"+session, http.NoBody))(t)
+	page := e2e.Shared.PageURL() + "/" + session
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, page, http.NoBody))(t)
 	request.Host = "made-up.example:4711"
 	require.NoError(t, must.Get(http.DefaultClient.Do(request))(t).Body.Close())
 

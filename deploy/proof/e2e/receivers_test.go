@@ -156,8 +156,8 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
-// processesOnce takes the example through a payment, a replay, a restart and a rotated secret. A program that sells gets
-// the payment of an order, and fulfils it once.
+// processesOnce takes the example through a payment, a replay, a restart and a rotated secret. A program that sells
+// gets the payment of an order, and fulfils it once.
 func (x *example) processesOnce(sells bool, forget func()) {
 	t := x.t
 	m := e2e.NewMerchant(t, e2e.Shared)
@@ -230,7 +230,8 @@ func (x *example) processesOnce(sells bool, forget func()) {
 	require.Equal(t, orders, x.fulfilled(), "what is processed again is not fulfilled again")
 }
 
-// TestReceivers_AreWhatTheGuideShows: the snippets of the merchant's guide are parts of the programs that are tested here.
+// TestReceivers_AreWhatTheGuideShows: the snippets of the merchant's guide are parts of the programs that are tested
+// here.
 func TestReceivers_AreWhatTheGuideShows(t *testing.T) {
 	t.Parallel()
 	guide := must.Get(os.ReadFile(e2e.Path("api", "README.md")))(t)

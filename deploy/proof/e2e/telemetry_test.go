@@ -128,7 +128,8 @@ func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
 		require.Equal(t, slices.Concat(delivery, session), got)
 		for _, activity := range []string{"ChargeCard", "FinishPayment", "SendSandboxPayout"} { // the second writes the event
 			span := awaitSpan(t, "worker", "RunActivity:"+activity, trace)
-			require.Equal(t, append([]string{"RunActivity:" + activity, "StartActivity:" + activity}, session...), above(span.SpanContext.SpanID))
+			want := append([]string{"RunActivity:" + activity, "StartActivity:" + activity}, session...)
+			require.Equal(t, want, above(span.SpanContext.SpanID))
 		}
 		logged := e2e.Log(t, e2e.Shared, "worker")
 		require.Contains(t, logged, `"delivery_id":"`+a.Delivery+`"`)

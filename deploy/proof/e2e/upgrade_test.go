@@ -108,8 +108,8 @@ func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
 }
 
 // TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps: an earlier version without a build id called the session's id
-// otherwise, and began a delivery with another command. The setup and a worker refuse to start over such runs and say what
-// to do; the steps lose nothing.
+// otherwise, and began a delivery with another command. The setup and a worker refuse to start over such runs and say
+// what to do; the steps lose nothing.
 func TestUpgrade_OverRunsThatDoNotFitIsRefusedWithTheSteps(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)

@@ -109,14 +109,15 @@ func (c verdict) write(t *testing.T, host, secret string) string {
 	return request + "\r\n" + sent
 }
 
-// inChunks frames a body in two chunks, as a proxy does that does not know its length, without the empty line at the end.
+// inChunks frames a body in two chunks, as a proxy does that does not know its length, without the empty line at the
+// end.
 func inChunks(body string) string {
 	half := len(body) / 2
 	return fmt.Sprintf("%x\r\n%s\r\n%X\r\n%s\r\n0\r\n", half, body[:half], len(body)-half, body[half:])
 }
 
-// judgesAlike sends forged requests, and those whose signature fits, which are judged alike in all three languages. What is
-// accepted is processed, and nothing else.
+// judgesAlike sends forged requests, and those whose signature fits, which are judged alike in all three languages.
+// What is accepted is processed, and nothing else.
 func (x *example) judgesAlike() {
 	secret, all := webhook.NewSecret(), newVerdicts(x.t)
 	x.start(secret)

@@ -33,9 +33,9 @@ var most = map[string]count{
 	"ten seconds without a request":                                           {10, 10},
 }
 
-// What a paid session may cost in Temporal, its two deliveries included: changes of a run that Temporal stores; actions, which
-// Temporal Cloud would count against a namespace's rate; the events of the session's history, its payout's included; and those
-// of a delivery's: one workflow task, and a marker of the attempt.
+// What a paid session may cost in Temporal, its two deliveries included: changes of a run that Temporal stores;
+// actions, which Temporal Cloud would count against a namespace's rate; the events of the session's history, its
+// payout's included; and those of a delivery's: one workflow task, and a marker of the attempt.
 var mostOfTemporal = [4]int64{19, 12, 27, 6}
 
 // TestCost_OfAPaidSession counts what PostgreSQL logs. A busy computer may add a statement, so the best of some tries
@@ -163,8 +163,8 @@ func logStatements(t *testing.T, stack *devstack.Stack) func() []statement {
 	}
 }
 
-// historiesOf adds up the state transitions of the session's run and of those of its deliveries, and counts the events of
-// each.
+// historiesOf adds up the state transitions of the session's run and of those of its deliveries, and counts the events
+// of each.
 func historiesOf(t *testing.T, stack *devstack.Stack, session string) (transitions, inSession int64, inDeliveries []int64) {
 	c := e2e.TemporalClient(t, stack)
 	deliveries := strings.Fields(e2e.Query[string](t, stack, `

@@ -1,4 +1,5 @@
-// Package apart has the tests that need another stack: they break it, or its Temporal or PostgreSQL is not the usual one.
+// Package apart has the tests that need another stack: they break it, or its Temporal or PostgreSQL is not the usual
+// one.
 package apart
 
 import (

@@ -306,8 +306,9 @@ func (b *Tab) EachLook(name string, look func(what string, l Look)) {
 	b.Emulate(ColorScheme, "")
 }
 
-// Resized runs look, which resizes the window. Afterwards the page has its own size again, at once: chromedp.EmulateReset
-// takes effect only with some later frame, and a click before that frame may hit the place where its element was.
+// Resized runs look, which resizes the window. Afterwards the page has its own size again, at once:
+// chromedp.EmulateReset takes effect only with some later frame, and a click before that frame may hit the place where
+// its element was.
 func (b *Tab) Resized(look func()) {
 	own := Get(b, chromedp.Evaluate[[]int64](`[innerWidth, innerHeight]`))
 	look()

@@ -42,7 +42,8 @@ type each struct {
 	patience time.Duration     // for a transfer to become final
 }
 
-// realDefaults are what TestEachCurrency needs beside what a person gives. Few confirmations are final, so that it ends soon.
+// realDefaults are what TestEachCurrency needs beside what a person gives. Few confirmations are final, so that it ends
+// soon.
 var realDefaults = map[string]string{
 	"CHECKOUT_TEST_CARDS": "stripe", "CHECKOUT_TEST_CHAINS": "networks",
 	"CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS": "whsec_none", // no report comes here: the service asks
@@ -64,8 +65,8 @@ var realNeeds = []string{
 	"CHECKOUT_TEST_ETHEREUM_KEYSTORE_PASSWORD_FILE", "CHECKOUT_TEST_ETHEREUM_USDC", "CHECKOUT_TEST_ETHEREUM_USDT",
 }
 
-// TestEachCurrency pays with Stripe's test mode, on Sepolia and on a test network of Bitcoin: see deploy/release/live.md.
-// Without TEST_NETWORKS it pays with the doubles.
+// TestEachCurrency pays with Stripe's test mode, on Sepolia and on a test network of Bitcoin: see
+// deploy/release/live.md. Without TEST_NETWORKS it pays with the doubles.
 func TestEachCurrency(t *testing.T) {
 	t.Parallel()
 	file := os.Getenv("TEST_NETWORKS")
@@ -251,7 +252,8 @@ func (p each) has(address string, c money.PayoutCurrency) *big.Int {
 	return new(big.Int).SetBytes(word)
 }
 
-// received returns what a payee has, in the currency's smallest unit: on Bitcoin of a transaction of the treasury's wallet.
+// received returns what a payee has, in the currency's smallest unit: on Bitcoin of a transaction of the treasury's
+// wallet.
 func (p each) received(c money.PayoutCurrency, txHash, address string) *big.Int {
 	if c != money.BTC {
 		return p.has(address, c)

@@ -49,7 +49,8 @@ func TestLive(t *testing.T) {
 	t.Run("a frozen treasury pays nobody", func(t *testing.T) { testFrozen(t, l.in(t)) })
 }
 
-// testRestartedAPI: an API that is ready refuses no live session, because its prices and the bounds of payouts are there.
+// testRestartedAPI: an API that is ready refuses no live session, because its prices and the bounds of payouts are
+// there.
 func testRestartedAPI(t *testing.T, l live) {
 	require.NoError(t, l.Stack.API.Stop(20*time.Second))
 	require.NoError(t, l.Stack.StartAPI(t.Context()))
@@ -138,8 +139,8 @@ func testFrozen(t *testing.T, l live) {
 	l.requireRefunded(back)
 }
 
-// awaitFollowed waits until a round has compared the account of each chain of the mode: before that no payment is refunded,
-// and a worker that has just started may have no prices.
+// awaitFollowed waits until a round has compared the account of each chain of the mode: before that no payment is
+// refunded, and a worker that has just started may have no prices.
 func (l live) awaitFollowed(mode checkout.Mode) {
 	followed := 1
 	if l.Stack.Live.Bitcoin != nil {
@@ -194,7 +195,9 @@ func testDeclined(t *testing.T, l live) {
 
 // requireFailed requires that the payment failed, can never be charged, and that the customer may try again.
 func (l live) requireFailed(id, code string) {
-	e2e.Await(l.T, "the payment fails", 20*time.Second, func() bool { return l.Session(id).Field("transaction.failure.code") == code })
+	e2e.Await(l.T, "the payment fails", 20*time.Second, func() bool {
+		return l.Session(id).Field("transaction.failure.code") == code
+	})
 	intents, charges := l.facts(id)
 	require.Empty(l.T, charges)
 	require.Equal(l.T, "canceled", intents[0].Status)
@@ -250,8 +253,8 @@ func requireNowhere(t *testing.T, l live, secrets ...string) {
 	require.Empty(t, leaks)
 }
 
-// seesMoney signs the owner in and opens the page of a session whose transfer is final: it shows the charge, the prices, the
-// transfer and the ledger.
+// seesMoney signs the owner in and opens the page of a session whose transfer is final: it shows the charge, the
+// prices, the transfer and the ledger.
 func (l live) seesMoney(browser context.Context, id string) {
 	b := chrome.NewTab(l.T, browser)
 	b.Do(chromedp.Navigate(l.Stack.DashboardURL()+"/signin"), chrome.TypeInto("#email", devstack.DemoOwner),

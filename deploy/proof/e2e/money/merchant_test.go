@@ -72,8 +72,8 @@ func (l live) token(number string) string {
 	return tokenOf(l.T, l.Stack.Live.Acquirer.ScriptURL(), number)
 }
 
-// tokenOf types a card into the frame of the acquirer whose script is at an address, and returns the confirmation token,
-// without a browser.
+// tokenOf types a card into the frame of the acquirer whose script is at an address, and returns the confirmation
+// token, without a browser.
 func tokenOf(t *testing.T, script, number string) string {
 	origin := strings.TrimSuffix(scriptOrigin.FindString(script), "/dahlia")
 	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": "917"}`, number)

@@ -33,9 +33,9 @@ const (
 	thisBuild   = "TEMPORAL_WORKER_BUILD_ID=this"
 )
 
-// TestUpgrade_FromEachRelease builds each release from the repository's history, leaves work in flight, and upgrades to this
-// version by the documented steps. Without build ids this version's code goes on with the open runs, with build ids the
-// release's own does.
+// TestUpgrade_FromEachRelease builds each release from the repository's history, leaves work in flight, and upgrades to
+// this version by the documented steps. Without build ids this version's code goes on with the open runs, with build
+// ids the release's own does.
 func TestUpgrade_FromEachRelease(t *testing.T) {
 	t.Parallel()
 	e2e.OnlyLong(t)
@@ -198,8 +198,8 @@ func (r *release) leaveWork() {
 	})
 }
 
-// leavePayouts pays live sessions. The chain of Ethereum stands still, so none of its transfers is mined, and payouts in
-// bitcoins wait for their batch.
+// leavePayouts pays live sessions. The chain of Ethereum stands still, so none of its transfers is mined, and payouts
+// in bitcoins wait for their batch.
 func (r *release) leavePayouts() {
 	node := must.Get(rpc.DialContext(r.t.Context(), env.ToMap(r.settings)["CHECKOUT_ETHEREUM_RPC_URLS"]))(r.t)
 	defer node.Close()

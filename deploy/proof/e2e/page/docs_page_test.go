@@ -12,8 +12,8 @@ import (
 )
 
 // TestGuidePage_LeadsToTheReferenceAndBack opens the merchant's guide in a real Chromium: it is readable at every size,
-// axe-core finds nothing, and its samples are in tabs. It and the reference, which shows the document, lead to each other.
-// Every request of these pages goes to the server that they came from, and the console stays empty (newTab).
+// axe-core finds nothing, and its samples are in tabs. It and the reference, which shows the document, lead to each
+// other. Every request of these pages goes to the server that they came from, and the console stays empty (newTab).
 func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
 	t.Parallel()
 	b := chrome.NewTab(t, chrome.StartBrowser(t))
