@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,18 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`), "it is gone when it was shown")
 	require.Equal(t, "/test/keys secret_gone", here.get(path).to())
 	require.Contains(t, here.follow(here.get(path)).text(), "A secret is shown only once.")
+}
+
+func TestReveal_HeadLeavesTheSecret(t *testing.T) {
+	s := plainSender(t)
+	owner, at := s.as(merchant.RoleOwner), "/test/webhooks/"+s.endpoint.ID
+	for path, secret := range map[string]*regexp.Regexp{
+		owner.form("/test/keys", "/test/keys").send("label", "server").to(): shownKey,
+		owner.form(at, at+"/rotate").send().to():                            secretIn,
+	} {
+		require.Equal(t, 405, owner.send("HEAD", path, nil).status, path)
+		require.Regexp(t, secret, owner.open(path).body, path)
+	}
 }
 
 func TestReveal_IsSealedAndForgotten(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/gorilla/mux"
 
@@ -176,7 +177,7 @@ func withObject[T any](
 // serverName is the dashboard's name in spans and metrics.
 const serverName = "checkout-dashboard"
 
-// open adds a route without a check of the visitor. HEAD is answered as GET; net/http leaves the body out. Forms also
+// open adds a route without a check of the visitor. HEAD is answered as GET, except on pages of shownOnce. Forms also
 // count against the address's rate for forms.
 func (s *server) open(method, path string, h web.Handler) {
 	var counts []func(*http.Request) storage.Bucket
@@ -186,10 +187,16 @@ func (s *server) open(method, path string, h web.Handler) {
 	s.handle(method, path, s.entrance.Limited(h, counts...))
 }
 
+// shownOnce are the pages that delete the secret that they show. A HEAD gets a 405 there: it would delete a secret
+// that nobody has seen.
+var shownOnce = []string{
+	page.ModeRoute + "/keys/{id}/secret", page.ModeRoute + "/webhooks/{id}/secret", page.ModeRoute + "/account/recovery_codes",
+}
+
 // handle adds the route of a handler that counts its requests itself.
 func (s *server) handle(method, path string, h web.Handler) {
 	methods := []string{method}
-	if method == http.MethodGet {
+	if method == http.MethodGet && !slices.Contains(shownOnce, path) {
 		methods = append(methods, http.MethodHead)
 	}
 	s.router.Handle(path, web.Route(serverName, path, web.Serve(h, s.fail))).Methods(methods...)

@@ -51,7 +51,9 @@ func (b *browser) enrol() (app, []string) {
 	shown := b.formOf(asked, "/test/account/second_factor").send("password", password)
 	require.Contains(b.t, shown.body, `src="data:image/png;base64,`)
 	phone := app{b.t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
-	codes := b.follow(b.formOf(shown, "/test/account/second_factor/code").send("code", phone.code(-1)))
+	confirmed := b.formOf(shown, "/test/account/second_factor/code").send("code", phone.code(-1))
+	require.Equal(b.t, 405, b.send("HEAD", confirmed.to(), nil).status, "nobody would see the codes")
+	codes := b.follow(confirmed)
 	return phone, strings.Fields(factorCodesShown.FindStringSubmatch(codes.body)[1])
 }
 
