@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
@@ -181,14 +184,19 @@ func (l Limits) rates(kind storage.RequestKind) storage.Rates {
 func limitHeaders(h http.Header, a storage.Allowance) {
 	h.Set("RateLimit-Limit", strconv.Itoa(a.Limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(a.Remaining))
-	h.Set("RateLimit-Reset", strconv.Itoa(wholeSeconds(a.Reset)))
+	h.Set("RateLimit-Reset", strconv.Itoa(int(math.Ceil(a.Reset.Seconds())))) // no client waits too short a time
 }
-
-// wholeSeconds rounds up, so that a client never waits too short a time.
-func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // callerFrom returns the caller of an authenticated request.
 func callerFrom(ctx context.Context) storage.Caller { return exchangeFrom(ctx).caller }
+
+// actor returns the request's API key as the audit log has it.
+func actor(r *http.Request) action.By {
+	key := callerFrom(r.Context()).Key
+	return action.By{
+		Actor: fmt.Sprintf("API key “%s” …%s (%s)", key.Label, key.Last4, key.ID), Address: limit.RemoteIP(r),
+	}
+}
 
 // bearerHash returns the hash of the key in the Authorization headers. There must be exactly one
 // header: the scheme in any case, one space, a key.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/checkout/api/failure"
@@ -27,56 +28,44 @@ type member struct {
 	value jsontext.Value
 }
 
-// readObject reads a request's body, which must be one JSON object. It returns the members in the
-// body's order.
-func readObject(r *http.Request) ([]member, error) {
-	if err := checkLength(r); err != nil {
-		return nil, err
-	}
-	if err := checkMediaType(r.Header); err != nil {
-		return nil, err
-	}
-	body, err := readBody(r)
-	if err != nil {
-		return nil, err
-	}
-	return decodeObject(body)
-}
+// readObject reads a request's body, which must be one JSON object with known members.
+func readObject(r *http.Request, known ...string) (fields, error) { return readFields(r, false, known) }
 
 // readOptional is readObject for a body whose fields are all optional. It accepts an empty body
 // too, because some clients cannot send an empty JSON object, and others cannot send an empty body.
-func readOptional(r *http.Request) ([]member, error) {
-	if err := checkLength(r); err != nil {
-		return nil, err
-	}
+func readOptional(r *http.Request, known ...string) (fields, error) {
+	return readFields(r, true, known)
+}
+
+func readFields(r *http.Request, mayBeEmpty bool, known []string) (fields, error) {
 	body, err := readBody(r)
-	if err != nil || len(body) == 0 {
-		return nil, err
+	switch {
+	case err != nil:
+		return fields{}, err
+	case mayBeEmpty && len(body) == 0:
+		return newFields(nil), nil
 	}
 	if err := checkMediaType(r.Header); err != nil {
-		return nil, err
+		return fields{}, err
 	}
-	return decodeObject(body)
+	members, err := decodeObject(body)
+	return newFields(members, known...), err
 }
 
 // readNothing checks that a request has no body. It accepts an empty JSON object.
 func readNothing(r *http.Request) error {
-	members, err := readOptional(r)
+	f, err := readOptional(r)
 	if err != nil {
 		return err
 	}
-	return newFields(members).err()
+	return f.err()
 }
 
-// checkLength refuses a body whose Content-Length is too large, before the body is read.
-func checkLength(r *http.Request) error {
-	if r.ContentLength > maxBody {
-		return tooLarge()
-	}
-	return nil
-}
-
+// readBody does not read a body whose Content-Length is too large.
 func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge()
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if len(body) > maxBody {
 		return nil, tooLarge()
@@ -194,21 +183,10 @@ func objectMembers(value []byte) ([]member, error) {
 	return members, nil
 }
 
-// arrayElements splits a JSON array that passed checkSyntax into its elements.
-func arrayElements(value []byte) ([]jsontext.Value, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(value))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, fmt.Errorf("read array: %w", err)
-	}
-	var elements []jsontext.Value
-	for d.PeekKind() != ']' {
-		element, err := d.ReadValue()
-		if err != nil {
-			return nil, fmt.Errorf("read element: %w", err)
-		}
-		elements = append(elements, element.Clone())
-	}
-	return elements, nil
+// arrayElements splits a JSON array that passed checkSyntax into its elements. Another value has none.
+func arrayElements(value jsontext.Value) (elements []jsontext.Value) {
+	_ = json.Unmarshal(value, &elements) // only another type can fail
+	return elements
 }
 
 // unquote returns the text of a JSON string.

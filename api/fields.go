@@ -52,17 +52,20 @@ func (f faults) err() error {
 type fields struct {
 	*faults
 	values map[string]jsontext.Value
+	nulls  []string // members that are null
 }
 
 // newFields returns the known members, with a fault for each unknown one. If the service ignored
 // a misspelled webhook_url, the merchant would lose events.
 func newFields(members []member, known ...string) fields {
-	f := fields{&faults{}, map[string]jsontext.Value{}}
+	f := fields{faults: &faults{}, values: map[string]jsontext.Value{}}
 	for _, m := range members {
 		switch {
 		case !slices.Contains(known, m.name):
 			f.add(shorten(m.name), "is not a known field"+suggestField(m.name, known))
-		case m.value.Kind() != 'n':
+		case m.value.Kind() == 'n':
+			f.nulls = append(f.nulls, m.name)
+		default:
 			f.values[m.name] = m.value
 		}
 	}
@@ -194,4 +197,18 @@ func suggestField(name string, known []string) string {
 		return "; known are " + list(known)
 	}
 	return fmt.Sprintf("; did you mean %s?", best)
+}
+
+// email returns an optional e-mail address, nil when it is missing.
+func (f fields) email(name string) *string {
+	text, ok := f.optionalText(name)
+	if !ok {
+		return nil
+	}
+	if utf8.RuneCountInString(text) > checkout.MaxEmail {
+		f.add(name, fmt.Sprintf("must have at most %d characters", checkout.MaxEmail))
+	} else if !checkout.ValidEmail(text) {
+		f.add(name, "must be an e-mail address, for example name@example.com")
+	}
+	return &text
 }

@@ -1,18 +1,21 @@
 package api
 
 import (
+	"errors"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/webhook"
 )
 
-// readFields decodes body and knows the fields named.
-func readFields(t *testing.T, body string, known ...string) (fields, *faults) {
-	t.Helper()
+// decodeFields decodes body and knows the fields named.
+func decodeFields(t *testing.T, body string, known ...string) (fields, *faults) {
 	members, err := decodeObject([]byte(body))
 	require.NoError(t, err)
 	f := newFields(members, known...)
@@ -45,7 +48,7 @@ func TestFields_CutsLongNamesAndManyFaults(t *testing.T) {
 		b.WriteString(`,"` + strconv.Itoa(i) + `":1`)
 	}
 	b.WriteString(`}`)
-	_, found := readFields(t, b.String(), "amount")
+	_, found := decodeFields(t, b.String(), "amount")
 	require.Len(t, *found, 100)
 	require.Equal(t, strings.Repeat("é", 40)+"…", (*found)[0].Param)
 }
@@ -60,7 +63,7 @@ func TestFields_AmountNamesTheFault(t *testing.T) {
 		`"ten"`:    "amount must be a number in major units with at most 2 decimals, for example 10.50",
 		`true`:     "amount must be a number in major units with at most 2 decimals, for example 10.50",
 	} {
-		f, found := readFields(t, `{"amount":`+value+`}`, "amount")
+		f, found := decodeFields(t, `{"amount":`+value+`}`, "amount")
 		f.amount()
 		require.Equal(t, faults{{"amount", want}}, *found, value)
 	}
@@ -72,7 +75,7 @@ func TestFields_OrderIDIsAStringOrANumber(t *testing.T) {
 		`{"order_id":"A-1"}`: "A-1", `{"order_id":"\u0041-1"}`: "A-1", `{"order_id":17}`: "17", `{"order_id":1.50}`: "1.50",
 		`{"order_id":""}`: "", `{"order_id":true}`: "", `{"Order_id":"A"}`: "", `{}`: "",
 	} {
-		f, found := readFields(t, `{"metadata":`+in+`}`, "metadata")
+		f, found := decodeFields(t, `{"metadata":`+in+`}`, "metadata")
 		_, got := f.metadata()
 		require.Empty(t, *found)
 		if want == "" {
@@ -95,7 +98,7 @@ func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 		"0e-99999999999999999999": "metadata.a must have an exponent between -400 and 400; send 0",
 		"0e400":                   "", "0e-400": "", "1e23": "", "5e-324": "",
 	} {
-		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
+		f, found := decodeFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
 		f.metadata()
 		if want == "" {
 			require.Empty(t, *found, number)
@@ -109,15 +112,67 @@ func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 func TestFields_EventsAreAtMostHundredAndKeptOnceInTheirOrder(t *testing.T) {
 	t.Parallel()
 	in := `["merchant.updated","payout.failed","payout.sent"` + strings.Repeat(`,"payout.sent"`, 97) + `]`
-	f, found := readFields(t, `{"events":`+in+`}`, "events")
+	f, found := decodeFields(t, `{"events":`+in+`}`, "events")
 	require.Equal(t, []webhook.EventType{"merchant.updated", "payout.failed", "payout.sent"}, f.events())
 	require.Empty(t, *found)
 
-	f, found = readFields(t, `{"events":[null,"payout.sent",1,["*"],{}]}`, "events")
+	f, found = decodeFields(t, `{"events":[null,"payout.sent",1,["*"],{}]}`, "events")
 	f.events()
 	var params []string
 	for _, fault := range *found {
 		params = append(params, fault.Param)
 	}
 	require.Equal(t, []string{"events[0]", "events[2]", "events[3]", "events[4]"}, params)
+}
+
+func TestDecodeObject_KeepsOrderAndTheBytesOfValues(t *testing.T) {
+	t.Parallel()
+	got, err := decodeObject([]byte(" {\"b\" : 1.50 , \"a\":\"\\u0041\\/\" ,\"c\":[1, 2],\"\\u0064\":null}\r\n"))
+	require.NoError(t, err)
+	require.Equal(t, []member{
+		{"b", jsontext.Value(`1.50`)}, {"a", jsontext.Value(`"\u0041\/"`)},
+		{"c", jsontext.Value(`[1, 2]`)}, {"d", jsontext.Value(`null`)},
+	}, got)
+}
+
+func TestDecodeObject_TakesEightLevels(t *testing.T) {
+	t.Parallel()
+	for levels, taken := range map[int]bool{1: true, 8: true, 9: false} {
+		_, err := decodeObject([]byte(strings.Repeat(`{"a":`, levels-1) + `{}` + strings.Repeat(`}`, levels-1)))
+		require.Equal(t, taken, err == nil, levels)
+	}
+}
+
+func TestReadObject_ReadsAtMost64KiBAndOneByte(t *testing.T) {
+	t.Parallel()
+	var e *refusal
+
+	read := func(body *strings.Reader, length int64) error {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", body)
+		r.Header.Set("Content-Type", "application/json")
+		r.ContentLength = length
+		_, err := readObject(r)
+		return err
+	}
+	for length, unread := range map[int64]int{-1: 1<<20 - (64<<10 + 1), 1 << 20: 1 << 20} { // a known length alone decides
+		body := strings.NewReader(strings.Repeat(" ", 1<<20))
+		require.ErrorAs(t, read(body, length), &e)
+		require.Equal(t, 413, e.kind.Status())
+		require.Equal(t, "payload_too_large", e.body.Error)
+		require.Equal(t, unread, body.Len())
+	}
+	full := `{"a":"` + strings.Repeat("x", 64<<10-8) + `"}`
+	require.Len(t, full, 64<<10)
+	require.NoError(t, read(strings.NewReader(full), 64<<10))
+}
+
+func TestReadObject_RefusesABodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", iotest.ErrReader(errors.New("wires were cut")))
+	r.Header.Set("Content-Type", "application/json")
+	_, err := readObject(r)
+	var e *refusal
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 400, e.kind.Status())
+	require.NotContains(t, e.body.Message, "wires")
 }

@@ -41,9 +41,6 @@ func (s *Server) serveOnce(r *http.Request, turn *limit.Turn, h handler) (int, a
 		return notFound(r)
 	}
 
-	if err := checkLength(r); err != nil {
-		return 0, nil, err
-	}
 	body, err := readBody(r)
 	if err != nil {
 		return 0, nil, err

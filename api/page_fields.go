@@ -57,10 +57,7 @@ func (f fields) lineItems(amount money.Amount, mode checkout.Mode) []checkout.Li
 	if !ok {
 		return nil
 	}
-	var sent []jsontext.Value
-	if value.Kind() == '[' {
-		sent, _ = arrayElements(value) // cannot fail after checkSyntax
-	}
+	sent := arrayElements(value)
 	if len(sent) == 0 || len(sent) > checkout.MaxLineItems {
 		f.add(name, fmt.Sprintf("must be a list of 1 to %d items", checkout.MaxLineItems))
 		return nil

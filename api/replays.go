@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -24,11 +23,7 @@ type replayPreview struct {
 // createReplay serves POST /v1/webhooks/{id}/replay.
 func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	ctx := r.Context()
-	members, err := readObject(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	replay, preview, err := newReplay(ctx, e, members, time.Now())
+	replay, preview, err := newReplay(r, e, time.Now())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -44,10 +39,13 @@ func (s *Server) createReplay(r *http.Request, e webhook.Endpoint) (int, any, er
 
 // newReplay reads the body of a bulk replay. The boolean is true when the merchant asks only
 // for a preview. The error has all faults of the body.
-func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
-	f := newFields(members, "since", "until", "status", "rate", "preview")
+func newReplay(r *http.Request, e webhook.Endpoint, now time.Time) (webhook.Replay, bool, error) {
+	f, err := readObject(r, "since", "until", "status", "rate", "preview")
+	if err != nil {
+		return webhook.Replay{}, false, err
+	}
 	replay := webhook.Replay{
-		Ref: e.Owner.Ref(newID(ctx, checkout.PrefixReplay)), EndpointID: e.ID,
+		Ref: e.Owner.Ref(newID(r.Context(), checkout.PrefixReplay)), EndpointID: e.ID,
 		Since: f.requiredTime("since"), Until: optionalTime(f, "until"),
 		Filter: optionalChoice(f, "status", webhook.ReplayableStatuses),
 		Rate:   f.whole("rate", 1, webhook.MaxReplayRate, webhook.DefaultReplayRate),

@@ -6,13 +6,10 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -150,7 +147,7 @@ func (s *Server) routes(router *mux.Router) {
 	payout := byID(checkout.PrefixPayout, s.Store.Payouts.Payout)
 	transaction := byID(checkout.PrefixTransaction, s.Store.Sessions.Transaction) // one that is not decided is a 404
 
-	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
+	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(withObject(s.newSession, s.createSession))})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(withObject(s.session, s.getSession))})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(withObjectAndNoBody(s.session, s.expireSession))})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
@@ -179,7 +176,7 @@ func (s *Server) webhookRoutes(router *mux.Router) {
 	endpoint := byID(checkout.PrefixEndpoint, s.Store.Webhooks.Endpoint)
 	replay := byID(checkout.PrefixReplay, s.Store.Webhooks.Replay)
 
-	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
+	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(withObject(s.newEndpoint, s.createEndpoint))})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
 	s.route(router, "/v1/webhooks/{id}", methods{
 		get: webhooks(showObject(endpoint)), patch: webhooks(withObject(endpoint, s.changeEndpoint)),
@@ -264,7 +261,8 @@ func byID[T any](
 	}
 }
 
-// withObject serves a request about the object in the path. A 404 comes before faults of the body.
+// withObject serves a request about what read returns: the object in the path, or the new one in the body. A 404 comes
+// before faults of the body.
 func withObject[T any](read func(*http.Request) (T, error), h func(*http.Request, T) (int, any, error)) handler {
 	return func(r *http.Request) (int, any, error) {
 		found, err := read(r)
@@ -304,119 +302,4 @@ func traceRoute(next http.Handler) http.Handler {
 		}
 		traced.ServeHTTP(w, r)
 	})
-}
-
-// serve adapts a handler to net/http. It bounds the time, recovers from panics, writes the answer
-// and logs one line.
-func (s *Server) serve(h handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-		defer cancel()
-
-		status, body, err := call(h, r.WithContext(ctx))
-		var text []byte
-		if err == nil {
-			text, err = encodeAnswer(w.Header(), body)
-		}
-		ex := exchangeFrom(ctx)
-		code := ""
-		if err != nil {
-			status, code, text = encodeRefusal(w.Header(), err, ex.requestID)
-		}
-
-		if ex.allowance != nil {
-			limitHeaders(w.Header(), *ex.allowance)
-		}
-		web.SetDataHeaders(w.Header())
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(text))) // net/http does not know it after HEAD
-		read := http.NewResponseController(w)
-		if status == http.StatusRequestEntityTooLarge {
-			w.Header().Set("Connection", "close")
-			_ = read.EnableFullDuplex() // the answer goes out before the body has come; HTTP/2 needs nothing
-		}
-		w.WriteHeader(status)
-		_, _ = w.Write(text) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
-		if status == http.StatusRequestEntityTooLarge {
-			_ = read.Flush()
-			linger(read, r)
-		}
-		s.log(ctx, r, ex, status, time.Since(began), err)
-		if s.Requests != nil && ex.caller.Key.ID != "" {
-			s.Requests.add(ctx, ex.logged(web.Method(r), r.Pattern, status, code, began))
-		}
-	})
-}
-
-// linger reads what else comes of a body that is too large. Many clients send all before they read: a closed
-// connection would hide the answer from them.
-func linger(read *http.ResponseController, r *http.Request) {
-	const most, longest = 32 << 20, 5 * time.Second
-	_ = read.SetReadDeadline(time.Now().Add(longest)) // HTTP/1 only; ReadTimeout is the other bound
-	_, _ = io.CopyN(io.Discard, r.Body, most)         // an error means that the client has gone
-}
-
-// encodeAnswer returns the text of a handler's answer and sets its headers.
-func encodeAnswer(header http.Header, body any) ([]byte, error) {
-	if kept, ok := body.(replayed); ok {
-		header.Set("Idempotent-Replayed", "true")
-		body = kept.body
-	}
-	if at, ok := body.(located); ok {
-		if at.location != "" {
-			header.Set("Location", at.location)
-		}
-		body = at.body
-	}
-	return encode(body)
-}
-
-// encodeRefusal returns the status, the code and the text for an error, and sets its headers.
-func encodeRefusal(header http.Header, err error, requestID string) (status int, code string, text []byte) {
-	e := refusalOf(err)
-	for name, value := range e.header {
-		header.Set(name, value)
-	}
-	e.body.RequestID = requestID
-	text, _ = encode(e.body) // cannot fail: the body has only strings
-	return e.kind.Status(), e.body.Error, text
-}
-
-func encode(body any) ([]byte, error) {
-	text, err := checkout.EncodeJSON(body)
-	if err != nil {
-		return nil, fmt.Errorf("encode answer: %w", err)
-	}
-	return append(text, '\n'), nil
-}
-
-// call calls h and turns a panic into an error.
-func call(h handler, r *http.Request) (status int, body any, err error) {
-	defer web.Catch(&err)
-	return h(r)
-}
-
-// log writes the request's one log line. It leaves out path, query, headers and body: they may hold
-// merchants' secrets or customers' data.
-func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
-	level := web.Level(status, err)
-	if status < http.StatusInternalServerError && (r.Pattern == "/healthz" || r.Pattern == "/readyz") {
-		level = slog.LevelDebug // probes come every second
-	}
-	attrs := []slog.Attr{
-		slog.String("method", web.Method(r)), slog.String("route", r.Pattern), slog.Int("status", status),
-		slog.Duration("duration", took), slog.String("request_id", ex.requestID),
-	}
-	if ex.caller.Key.ID != "" {
-		attrs = append(attrs, slog.String("merchant_id", ex.caller.Merchant.ID),
-			slog.String("mode", string(ex.caller.Key.Mode)), slog.String("key_id", ex.caller.Key.ID))
-	}
-	if ex.sessionID != "" {
-		attrs = append(attrs, slog.String("session_id", ex.sessionID))
-	}
-	if status >= http.StatusInternalServerError {
-		attrs = append(attrs, web.ErrorAttrs(err)...)
-	}
-	s.Log.LogAttrs(ctx, level, "request", attrs...)
 }

@@ -54,18 +54,8 @@ func (c createdSession) MarshalJSON() ([]byte, error) {
 const sessionsPath = "/v1/checkout/"
 
 // createSession serves POST /v1/checkout. Source: api/interface.md, "Create a session".
-func (s *Server) createSession(r *http.Request) (int, any, error) {
+func (s *Server) createSession(r *http.Request, n storage.NewSession) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	members, err := readObject(r)
-	if err != nil {
-		return 0, nil, err
-	}
-
-	n, err := s.newSession(ctx, caller, members)
-	if err != nil {
-		return 0, nil, err
-	}
-
 	if caller.Merchant.Suspended.Has(merchant.CapabilityPayments) {
 		return 0, nil, checkout.ErrMerchantSuspended
 	}
@@ -128,12 +118,15 @@ func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
 }
 
 // newSession reads the body of a create. The error has all faults of the body.
-func (s *Server) newSession(ctx context.Context, caller storage.Caller, members []member) (storage.NewSession, error) {
-	mode := caller.Key.Mode
-	f := newFields(members, "amount", "currency", "payout_currency", "customer_email", "metadata",
+func (s *Server) newSession(r *http.Request) (n storage.NewSession, err error) {
+	f, err := readObject(r, "amount", "currency", "payout_currency", "customer_email", "metadata",
 		"redirect_url", "cancel_url", "description", "locale", "line_items", "webhook_url", "livemode")
-
-	n := storage.NewSession{Lifetime: checkout.SessionLifetime}
+	if err != nil {
+		return n, err
+	}
+	ctx, caller := r.Context(), callerFrom(r.Context())
+	mode := caller.Key.Mode
+	n.Lifetime = checkout.SessionLifetime
 	if !mode.Live() {
 		n.Lifetime = s.SessionLifetime
 	}
@@ -368,19 +361,6 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 // getSession serves GET /v1/checkout/{id}. Another merchant's session is a 404.
 func (s *Server) getSession(_ *http.Request, session checkout.Session) (int, any, error) {
 	return http.StatusOK, s.withURL(session), nil
-}
-
-// expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer.
-func (s *Server) expireSession(r *http.Request, session checkout.Session) (int, any, error) {
-	return s.answerEnded(s.actions.ExpireSession(r.Context(), session, actor(r)))
-}
-
-// answerEnded answers with a session that should end: 409 when it has ended otherwise.
-func (s *Server) answerEnded(session checkout.Session, err error) (int, any, error) {
-	if errors.Is(err, checkout.ErrNotPending) {
-		err = notPending(session.Status)
-	}
-	return http.StatusOK, s.withURL(session), err
 }
 
 // session reads the session in the path.

@@ -27,11 +27,10 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		return 0, nil, &limit.TooOftenError{Wait: allowance.Wait}
 	}
 
-	members, err := readObject(r)
+	f, err := readObject(r, "webhook", "header", "body", "computed")
 	if err != nil {
 		return 0, nil, err
 	}
-	f := newFields(members, "webhook", "header", "body", "computed")
 	v := verification{Now: time.Now(), EndpointID: optionalID(f, "webhook", checkout.PrefixEndpoint)}
 	v.Header, _ = f.requiredText("header")
 	if v.Body, _ = f.requiredText("body"); len(v.Body) > maxVerifiedBody {

@@ -1,10 +1,10 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -16,27 +16,20 @@ const maxEvents = 100
 
 // createEndpoint serves POST /v1/webhooks. Only this answer and the answer of rotate_secret show a registration's
 // secret. Source: api/interface.md, "Register a webhook".
-func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
-	members, err := readObject(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	e, err := s.newEndpoint(r.Context(), callerFrom(r.Context()), members)
-	if err != nil {
-		return 0, nil, err
-	}
+func (s *Server) createEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
 	got, err := s.actions.CreateEndpoint(r.Context(), e, actor(r))
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusCreated, located{"/v1/webhooks/" + got.ID, got}, nil
+	return http.StatusCreated, located{"/v1/webhooks/" + got.ID, got}, err
 }
 
 // newEndpoint reads the body of a registration. The error has all faults of the body.
-func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members []member) (webhook.Endpoint, error) {
-	f := newFields(members, "url", "events", "description", "max_in_flight", "rate_limit")
+func (s *Server) newEndpoint(r *http.Request) (webhook.Endpoint, error) {
+	f, err := readObject(r, "url", "events", "description", "max_in_flight", "rate_limit")
+	if err != nil {
+		return webhook.Endpoint{}, err
+	}
+	ctx := r.Context()
 	e := webhook.Endpoint{
-		Ref:    caller.Key.Owner.Ref(newID(ctx, checkout.PrefixEndpoint)),
+		Ref:    callerFrom(ctx).Key.Owner.Ref(newID(ctx, checkout.PrefixEndpoint)),
 		Status: webhook.EndpointEnabled, Secret: newSecret(ctx),
 	}
 	if address := s.receiver(ctx, f, "url", e.Mode, true); address != nil {
@@ -75,8 +68,8 @@ func (f fields) limit(name string) *int {
 }
 
 // changedLimit reads the change of a limit: nil for none, and 0 for null, which brings the default back.
-func (f fields) changedLimit(members []member, name string) *int {
-	if slices.ContainsFunc(members, func(m member) bool { return m.name == name && m.value.Kind() == 'n' }) {
+func (f fields) changedLimit(name string) *int {
+	if slices.Contains(f.nulls, name) {
 		return new(0)
 	}
 	return f.limit(name)
@@ -91,11 +84,7 @@ func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
 
 // changeEndpoint serves PATCH /v1/webhooks/{id}.
 func (s *Server) changeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, error) {
-	members, err := readObject(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	change, err := s.endpointChange(r.Context(), e.Mode, members)
+	change, err := s.endpointChange(r, e.Mode)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -104,10 +93,12 @@ func (s *Server) changeEndpoint(r *http.Request, e webhook.Endpoint) (int, any, 
 }
 
 // endpointChange reads the body of a change. The error has all faults of the body.
-func (s *Server) endpointChange(
-	ctx context.Context, mode checkout.Mode, members []member,
-) (c storage.EndpointChange, err error) {
-	f := newFields(members, "url", "events", "description", "status", "max_in_flight", "rate_limit")
+func (s *Server) endpointChange(r *http.Request, mode checkout.Mode) (c storage.EndpointChange, err error) {
+	f, err := readObject(r, "url", "events", "description", "status", "max_in_flight", "rate_limit")
+	if err != nil {
+		return c, err
+	}
+	ctx := r.Context()
 	c.URL = s.receiver(ctx, f, "url", mode, false)
 	if _, ok := f.optional("events"); ok {
 		c.Events = f.events()
@@ -119,7 +110,7 @@ func (s *Server) endpointChange(
 		status := requiredChoice(f, "status", webhook.EndpointStatuses)
 		c.Status = &status
 	}
-	c.MaxInFlight, c.RateLimit = f.changedLimit(members, "max_in_flight"), f.changedLimit(members, "rate_limit")
+	c.MaxInFlight, c.RateLimit = f.changedLimit("max_in_flight"), f.changedLimit("rate_limit")
 
 	if err := ctx.Err(); err != nil {
 		return c, fmt.Errorf("check url: %w", err)
@@ -164,11 +155,7 @@ func (f fields) events() []webhook.EventType {
 		return nil
 	}
 
-	elements, err := arrayElements(value)
-	if err != nil { // cannot happen after checkSyntax
-		f.add(name, "must be valid JSON")
-		return nil
-	}
+	elements := arrayElements(value)
 	if len(elements) == 0 || len(elements) > maxEvents {
 		f.add(name, fmt.Sprintf("must have 1 to %d entries", maxEvents))
 		return nil
@@ -192,4 +179,24 @@ func (f fields) events() []webhook.EventType {
 		f.add(name, `must not combine "*" (all events) with other event types`)
 	}
 	return types
+}
+
+// Hours during which both secrets sign. Source: api/decisions/signatures.md, "rotation".
+const (
+	defaultOverlapHours = int(webhook.DefaultRotationOverlap / time.Hour)
+	maxOverlapHours     = int(webhook.MaxRotationOverlap / time.Hour)
+)
+
+// rotateSecret serves POST /v1/webhooks/{id}/rotate_secret. No other answer shows the new secret.
+func (s *Server) rotateSecret(r *http.Request, e webhook.Endpoint) (int, any, error) {
+	f, err := readOptional(r, "overlap_hours")
+	if err != nil {
+		return 0, nil, err
+	}
+	overlap := time.Duration(f.whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)) * time.Hour
+	if err := f.err(); err != nil {
+		return 0, nil, err
+	}
+	got, err := s.actions.RotateSecret(r.Context(), e.Ref, newSecret(r.Context()), overlap, actor(r))
+	return http.StatusOK, got, err
 }
