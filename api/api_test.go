@@ -52,7 +52,6 @@ func TestMain(m *testing.M) {
 
 // unreachableTemporal returns a client to a port without a listener.
 func unreachableTemporal(t *testing.T) client.Client {
-	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := l.Addr().String()
@@ -105,7 +104,6 @@ func anyPayout(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, boo
 }
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
-	t.Helper()
 	t.Parallel()
 	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
 	f.store = f.Open(t, 4)
@@ -148,7 +146,6 @@ func working(c Config, store *storage.Store) *health.State {
 
 // second returns another process of the same service.
 func (f *front) second() *front {
-	f.t.Helper()
 	other := *f
 	other.store = f.Open(f.t, 4)
 	other.config.Store, other.config.Shares = StoreOf(other.store), limit.NewShares(6)
@@ -158,7 +155,6 @@ func (f *front) second() *front {
 }
 
 func (f *front) newMerchant(guard bool) shop {
-	f.t.Helper()
 	m := shop{Merchant: merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
 		FeeBasisPoints: 100, PaymentAttempts: 3, OrderIDGuard: guard,
@@ -187,7 +183,6 @@ type answer struct {
 
 // do sends a request. Every answer must be JSON and have the headers that all answers have.
 func (f *front) do(method, path, key, body string, header ...string) answer {
-	f.t.Helper()
 	r := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -203,14 +198,12 @@ func (f *front) do(method, path, key, body string, header ...string) answer {
 
 // answers is do for a request whose answer must have a status.
 func (f *front) answers(status int, method, path, key, body string, header ...string) answer {
-	f.t.Helper()
 	got := f.do(method, path, key, body, header...)
 	require.Equal(f.t, status, got.status, got.body)
 	return got
 }
 
 func (f *front) send(r *http.Request) answer {
-	f.t.Helper()
 	w := f.serve(r)
 	got := answer{status: w.Code, header: w.Header(), body: w.Body.String()}
 	require.Equal(f.t, "application/json", got.header.Get("Content-Type"), got.body)
@@ -228,7 +221,6 @@ func (f *front) send(r *http.Request) answer {
 
 // serve answers a request. openapi.yaml must promise the answer.
 func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
-	f.t.Helper()
 	w, body := httptest.NewRecorder(), &bytes.Buffer{}
 	r.Body = struct {
 		io.Reader
@@ -251,7 +243,6 @@ func (a answer) refused() string { return fmt.Sprint(a.status, " ", a.json["erro
 
 // timeIn reads a time of an answer.
 func timeIn(t *testing.T, text any) time.Time {
-	t.Helper()
 	at, err := time.Parse(time.RFC3339, text.(string))
 	require.NoError(t, err)
 	return at
@@ -272,13 +263,11 @@ func (f *front) ref(id string) checkout.Ref { return f.merchant.Owner(checkout.M
 
 // count counts rows.
 func (f *front) count(table string) int {
-	f.t.Helper()
 	return storagetest.Value[int](f.t, f.Database, `SELECT count(*) FROM `+table)
 }
 
 // exec changes rows behind the front end's back.
 func (f *front) exec(sql string, args ...any) {
-	f.t.Helper()
 	f.Exec(f.t, sql, args...)
 }
 
@@ -286,7 +275,6 @@ const validSession = `{"amount":10.5,"currency":"USD","payout_currency":"USDC"}`
 
 // newSession creates a session and returns its id.
 func (f *front) newSession(key string) string {
-	f.t.Helper()
 	got := f.answers(201, "POST", "/v1/checkout", key, validSession)
 	return got.json["id"].(string)
 }
@@ -294,27 +282,23 @@ func (f *front) newSession(key string) string {
 // newEndpoint registers a webhook for all event types and returns its id and its
 // secret.
 func (f *front) newEndpoint(key string) (id, secret string) {
-	f.t.Helper()
 	got := f.answers(201, "POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"]}`)
 	return got.json["id"].(string), got.json["secret"].(string)
 }
 
 // newDelivery sends a test event and returns the event's id and the delivery's id.
 func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
-	f.t.Helper()
 	got := f.answers(202, "POST", "/v1/webhooks/"+endpoint+"/test", key, "")
 	return at(got, "event", "id"), at(got, "delivery", "id")
 }
 
 // endReplays ends all bulk replays, like their workflows.
 func (f *front) endReplays() {
-	f.t.Helper()
 	f.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE status = 'running'`)
 }
 
 // newReplay starts a bulk replay and returns its id. It ends other bulk replays first.
 func (f *front) newReplay(key, endpoint string) string {
-	f.t.Helper()
 	f.endReplays()
 	got := f.answers(202, "POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z"}`)
 	return got.json["id"].(string)
@@ -323,7 +307,6 @@ func (f *front) newReplay(key, endpoint string) string {
 // newPayout creates a completed session with a sent payout and returns their ids. Registrations get
 // no events of them.
 func (f *front) newPayout(m shop, mode checkout.Mode) (session, payout string) {
-	f.t.Helper()
 	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
 	transaction := checkout.NewID(checkout.PrefixTransaction)
 	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, acquirer, chain_ref, session_status, created_at, completed_at)
@@ -373,7 +356,6 @@ func (f *front) endsExpired(m shop, mode checkout.Mode) func(string) error {
 }
 
 func newRequest(t *testing.T, method, path, body string) *http.Request {
-	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r

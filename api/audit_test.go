@@ -14,7 +14,6 @@ import (
 
 // noted are the actions of the audit log, by their names, with who did them.
 func (f *front) noted() (all []string) {
-	f.t.Helper()
 	entries, err := f.store.AuditLog.AuditEntries(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, pg.Page{Limit: 100})
 	require.NoError(f.t, err)
 	for _, e := range entries {
@@ -81,6 +80,5 @@ func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
 
 // value asks the database for one text.
 func (f *front) value(sql string, args ...any) string {
-	f.t.Helper()
 	return storagetest.Value[string](f.t, f.Database, sql, args...)
 }

@@ -24,7 +24,6 @@ type deliveryFront struct {
 }
 
 func newDeliveryFront(t *testing.T) deliveryFront {
-	t.Helper()
 	f := newFront(t)
 	endpoint, _ := f.newEndpoint(f.merchant.testKey)
 	_, delivery := f.newDelivery(f.merchant.testKey, endpoint)
@@ -33,20 +32,17 @@ func newDeliveryFront(t *testing.T) deliveryFront {
 
 // get reads the delivery.
 func (f deliveryFront) get() answer {
-	f.t.Helper()
 	got := f.answers(200, "GET", "/v1/deliveries/"+f.delivery, f.merchant.testKey, "")
 	return got
 }
 
 // steer asks for an action.
 func (f deliveryFront) steer(action string) answer {
-	f.t.Helper()
 	return f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, "")
 }
 
 // attempt makes an attempt of a run. With status 0 the attempt stays under way.
 func (f deliveryFront) attempt(run string, number, status int) {
-	f.t.Helper()
 	require.NoError(f.t, f.store.Webhooks.HurryAttempt(f.t.Context(), f.ref, run, time.Time{}))
 	out, err := f.store.Webhooks.BeginAttempt(f.t.Context(), f.ref, webhook.Turn{RunID: run, Try: number})
 	require.NoError(f.t, err)
@@ -62,7 +58,6 @@ func (f deliveryFront) attempt(run string, number, status int) {
 
 // end ends the delivery.
 func (f deliveryFront) end(status webhook.DeliveryStatus) {
-	f.t.Helper()
 	_, err := f.store.Webhooks.EndDelivery(f.t.Context(), f.ref, "", status)
 	require.NoError(f.t, err)
 }

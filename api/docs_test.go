@@ -20,7 +20,6 @@ import (
 
 // fetch asks for an asset, without a key.
 func (f *front) fetch(path string, header ...string) *httptest.ResponseRecorder {
-	f.t.Helper()
 	r := newRequest(f.t, "GET", path, "")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -82,7 +81,6 @@ func TestDocs_DocumentNamesTheServer(t *testing.T) {
 
 // resolve returns where a link leads on the page at path.
 func resolve(t *testing.T, path, link string) string {
-	t.Helper()
 	base, err := url.Parse(path)
 	require.NoError(t, err)
 	to, err := base.Parse(link)

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -34,7 +36,6 @@ func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
 		ids = append(ids, at(sent, "event", "id"))
 	}
 	read := func(query string) (got []string, answer map[string]any) {
-		t.Helper()
 		page := f.answers(200, "GET", "/v1/events?order=asc"+query, key, "")
 		for _, e := range page.json["data"].([]any) {
 			got = append(got, e.(map[string]any)["id"].(string))
@@ -65,4 +66,72 @@ func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
 		require.Equal(t, 400, refused.status, query)
 		require.Equal(t, param, refused.json["param"], query)
 	}
+}
+
+func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) {
+	f := newFront(t)
+	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
+		created := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["merchant.updated"]}`)
+		endpoint := created.json["id"].(string)
+		for typ, want := range map[string]struct{ object, status, failure string }{
+			"checkout.completed": {"transaction", "succeeded", ""},
+			"checkout.failed":    {"transaction", "failed", "card_declined"},
+			"payout.sent":        {"payout", "sent", ""},
+			"payout.failed":      {"payout", "failed", "network_error"},
+			"merchant.updated":   {"merchant", "", ""},
+		} {
+			body := `{"type":"` + typ + `","metadata":{"order_id":"A-1","n":1.50}}`
+			if want.object == "merchant" {
+				body = `{"type":"` + typ + `"}`
+			}
+			got := f.answers(202, "POST", "/v1/webhooks/"+endpoint+"/test", key, body)
+			event := got.json["event"].(map[string]any)
+			data := event["data"].(map[string]any)
+			require.Equal(t, typ, event["type"])
+			require.Equal(t, false, data["livemode"], "no shop may ship because of it")
+			require.Equal(t, key == f.merchant.liveKey, event["livemode"])
+			delivery := got.json["delivery"].(map[string]any)
+			require.Equal(t, "/v1/deliveries/"+delivery["id"].(string), got.header.Get("Location"))
+			require.Equal(t, "pending", delivery["status"])
+			require.Equal(t, event["id"], delivery["event_id"])
+			require.Equal(t, endpoint, delivery["webhook_id"])
+			if want.object == "merchant" {
+				require.Equal(t, f.merchant.ID, data["id"])
+				require.Equal(t, []any{"payout_addresses"}, data["changed"])
+				continue
+			}
+			require.Equal(t, want.status, data["status"])
+			require.Contains(t, got.body, `"metadata":{"order_id":"A-1","n":1.50}`)
+			if want.failure == "" {
+				require.Nil(t, data["failure"], typ)
+			} else {
+				require.Equal(t, want.failure, data["failure"].(map[string]any)["code"])
+			}
+		}
+		got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, "")
+		require.Equal(t, "merchant.updated", at(got, "event", "type"), "the first that it lists")
+	}
+}
+
+func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
+	f := newFront(t)
+	key := f.merchant.testKey
+	endpoint, _ := f.newEndpoint(key)
+	f.newEndpoint(key)
+	var started []client.StartWorkflowOptions
+	f.temporal.Start = func(o client.StartWorkflowOptions) error {
+		started = append(started, o)
+		return nil
+	}
+	_, delivery := f.newDelivery(key, endpoint)
+	require.Equal(t, 1, f.count("webhook_delivery"))
+	require.Len(t, started, 1)
+	require.Equal(t, delivery, started[0].ID)
+	require.Equal(t, "webhooks", started[0].TaskQueue)
+	require.Equal(t, "checkout.completed to shop.example ("+endpoint+")", started[0].StaticSummary)
+
+	f.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
+	f.newDelivery(key, endpoint)
+	require.Equal(t, 2, f.count("webhook_delivery"), "Reconcile starts it")
+	require.Contains(t, f.log.String(), "left to Reconcile")
 }

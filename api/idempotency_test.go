@@ -53,7 +53,6 @@ var repeatable = map[string]struct {
 // prepare makes what a repeatable request needs. It returns the request's path and body, and the
 // registration's id and secret.
 func (f *front) prepare(name string) (path, body, id, secret string) {
-	f.t.Helper()
 	c := repeatable[name]
 	if !strings.Contains(c.path+c.body, "{id}") {
 		return c.path, c.body, "", ""
@@ -109,7 +108,6 @@ func (f *front) hangingCreate() (answers chan answer, goOn chan struct{}) {
 // crash makes the process die after a request's effect and before its answer is kept, so that the
 // claim stays. Call over to end that.
 func (f *front) crash() (over func()) {
-	f.t.Helper()
 	f.exec(`
 		CREATE FUNCTION crash() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
 		CREATE TRIGGER crash BEFORE UPDATE OR DELETE ON idempotent_request FOR EACH ROW EXECUTE FUNCTION crash()`)
@@ -118,7 +116,6 @@ func (f *front) crash() (over func()) {
 
 // claimsRunOut makes all claims end.
 func (f *front) claimsRunOut() {
-	f.t.Helper()
 	f.exec(`UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
 }
 
@@ -566,7 +563,6 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 
 // newKey gives a merchant another key.
 func (f *front) newKey(m shop, mode checkout.Mode, scopes ...string) (key, id string) {
-	f.t.Helper()
 	key, id = merchant.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
 	require.NoError(f.t, f.store.Merchants.CreateAPIKey(f.t.Context(),
 		merchant.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t", Scopes: scopes}, key))

@@ -123,7 +123,6 @@ type isolation struct {
 }
 
 func newIsolation(t *testing.T) *isolation {
-	t.Helper()
 	m := &isolation{front: newFront(t)}
 	m.conn = m.Connect(t)
 	m.tables = m.fingerprintSQL()
@@ -145,7 +144,6 @@ func newIsolation(t *testing.T) *isolation {
 // awaitFeed waits until every owner's list has its event: the feed withholds events while older transactions are open,
 // also those of other tests.
 func (m *isolation) awaitFeed() {
-	m.t.Helper()
 	for _, o := range m.owners {
 		require.Eventually(m.t, func() bool {
 			return slices.Equal(m.do("GET", "/v1/events?order=asc", o.key(), "").ids(), []string{o.things["evt"]})
@@ -155,7 +153,6 @@ func (m *isolation) awaitFeed() {
 
 // newOwner makes one thing of each kind. name is part of their texts, so that owners differ.
 func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
-	m.t.Helper()
 	o := owner{merchant: who, mode: mode}
 	created := m.answers(201, "POST", "/v1/webhooks", o.key(), registrationOf("https://"+name+".example/hook"), idempotencyHeader, "register-"+name)
 	endpoint, secret := created.json["id"].(string), created.json["secret"].(string)
@@ -183,7 +180,6 @@ func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
 
 // transactionOf returns the id of a session's payment.
 func (f *front) transactionOf(session string) string {
-	f.t.Helper()
 	return f.value(`SELECT id FROM transaction WHERE session_id = $1`, session)
 }
 
@@ -202,7 +198,6 @@ func orderOf(order, url string) string {
 
 // fingerprintSQL returns the query of all rows of all tables except the rate limits.
 func (m *isolation) fingerprintSQL() string {
-	m.t.Helper()
 	rows, err := m.conn.Query(m.t.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'token_bucket'`)
 	require.NoError(m.t, err)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -217,14 +212,12 @@ func (m *isolation) fingerprintSQL() string {
 
 // fingerprint returns a line for each table: its name, its number of rows and a hash of them.
 func (m *isolation) fingerprint() (lines []string) {
-	m.t.Helper()
 	require.NoError(m.t, m.conn.QueryRow(m.t.Context(), m.tables).Scan(&lines))
 	return lines
 }
 
 // ask sends the request of a reach to things.
 func (m *isolation) ask(c owner, r reach, things map[string]string) answer {
-	m.t.Helper()
 	var pairs []string
 	for name, id := range things {
 		pairs = append(pairs, "{"+name+"}", id)
@@ -315,7 +308,6 @@ func TestIsolation_EveryRouteAndPair(t *testing.T) {
 // knowsEveryRoute fails when the matrix lacks a route of the front end or a filter that takes an
 // id.
 func (m *isolation) knowsEveryRoute() {
-	m.t.Helper()
 	have := slices.Clone(creates)
 	for _, r := range reaches {
 		have = append(have, r.route)
@@ -331,7 +323,6 @@ func (m *isolation) knowsEveryRoute() {
 
 // foreign asks for another owner's thing.
 func (m *isolation) foreign(o, c owner, r reach) {
-	m.t.Helper()
 	what := fmt.Sprintf("%s %s of %s by %s", r.route, r.path, o, c)
 	asked := m.asked
 	got, unknown := m.ask(c, r, o.things), m.ask(c, r, o.unknown)
@@ -355,7 +346,6 @@ func (m *isolation) foreign(o, c owner, r reach) {
 
 // own asks for the caller's own thing.
 func (m *isolation) own(o owner, r reach) {
-	m.t.Helper()
 	what := fmt.Sprintf("%s %s of %s", r.route, r.path, o)
 	got := m.ask(o, r, o.things)
 	want := r.own
@@ -379,7 +369,6 @@ func (m *isolation) own(o owner, r reach) {
 
 // locationOf checks that only the owner can open the Location of an answer.
 func (m *isolation) locationOf(o owner, created answer) {
-	m.t.Helper()
 	location := created.header.Get("Location")
 	if location == "" {
 		return
@@ -399,7 +388,6 @@ func (m *isolation) locationOf(o owner, created answer) {
 
 // create uses the owner's order id, address and Idempotency-Key in creates.
 func (m *isolation) create(o, c owner) {
-	m.t.Helper()
 	own := o.key() == c.key()
 	what := fmt.Sprintf("what %s has, named by %s", o, c)
 	m.requests += 4
@@ -434,7 +422,6 @@ func (m *isolation) create(o, c owner) {
 
 // prepare brings the owner's things into the state that a reach needs.
 func (m *isolation) prepare(o owner, r reach) {
-	m.t.Helper()
 	d := deliveryFront{m.front, o.things["wh"], o.things["whd"], checkout.Owner{MerchantID: o.merchant.ID, Mode: o.mode}.Ref(o.things["whd"])}
 	switch r.route {
 	case "POST /v1/checkout/{id}/expire":

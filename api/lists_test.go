@@ -13,6 +13,20 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+// lists holds the prefix of the entries and the filters of each list.
+var lists = []struct {
+	path, prefix string
+	filters      []string
+}{
+	{"/v1/webhooks", "wh", []string{"status"}},
+	{"/v1/deliveries", "whd", []string{"status", "webhook", "event", "session"}},
+	{"/v1/events", "evt", []string{"type", "session", "order", "after"}},
+	{"/v1/replays", "whr", []string{"webhook"}},
+	{"/v1/checkout", "cs", []string{"status", "order_id", "transaction", "customer_email", "metadata"}},
+	{"/v1/transactions", "txn", []string{"status", "session"}},
+	{"/v1/payouts", "po", []string{"status", "session"}},
+}
+
 func TestLists_WalkToTheEndInPages(t *testing.T) {
 	f := newFront(t)
 	key := f.merchant.testKey

@@ -57,7 +57,6 @@ var came = struct {
 
 // checkAnswer fails the test when the document does not promise the answer.
 func checkAnswer(t *testing.T, e conformance.Exchange) {
-	t.Helper()
 	if isPageFile(e.URL.Path) {
 		return
 	}
@@ -168,7 +167,6 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 
 // pay pays a test session with a card and returns the transaction's id and the follow-up.
 func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.FollowUp) {
-	f.t.Helper()
 	return f.payWith(checkout.PaymentMethod{
 		Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}, session, result)
 }
@@ -176,7 +174,6 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 func (f *front) payWith(
 	card checkout.PaymentMethod, session string, result checkout.ChargeResult,
 ) (string, storage.FollowUp) {
-	f.t.Helper()
 	ref := f.ref(session)
 	id := storagetest.Begin(f.t, f.store, ref, storage.NewPayment{Method: card}, "")
 	return id, storagetest.Finish(f.t, f.store, ref, id, result)
@@ -318,7 +315,6 @@ func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 // ownIDs makes one thing of each kind and returns an id for each path. Each path of a delivery gets
 // its own delivery.
 func (f *front) ownIDs() map[string]string {
-	f.t.Helper()
 	key := f.merchant.testKey
 	endpoint, _ := f.newEndpoint(key)
 	session := f.newSession(key)

@@ -14,7 +14,6 @@ import (
 
 // failedPayout creates a payout of the merchant and fails it.
 func (f *front) failedPayout() checkout.Ref {
-	f.t.Helper()
 	_, settled := f.pay(f.newSession(f.merchant.testKey), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	ref := f.ref(settled.PayoutID)
 	f.finishPayout(ref, 1, checkout.PayoutInvalidAddress)
@@ -23,13 +22,11 @@ func (f *front) failedPayout() checkout.Ref {
 
 // finishPayout ends a payout; "" is success.
 func (f *front) finishPayout(ref checkout.Ref, generation int, failure checkout.PayoutFailure) {
-	f.t.Helper()
 	_, err := f.store.Payouts.FinishPayout(f.t.Context(), ref, generation, failure)
 	require.NoError(f.t, err)
 }
 
 func (f *front) retry(id string) answer {
-	f.t.Helper()
 	return f.do("POST", "/v1/payouts/"+id+"/retry", f.merchant.testKey, "")
 }
 

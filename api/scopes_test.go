@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
@@ -85,4 +86,26 @@ func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
 	first := f.answers(201, "POST", "/v1/webhooks", f.merchant.testKey, body, idempotent, "k")
 	got := f.answers(403, "POST", "/v1/webhooks", read, body, idempotent, "k")
 	require.NotContains(t, got.body, first.json["secret"].(string)[6:])
+}
+
+// routes returns every route of the front end that needs a key, as the router
+// has them: "GET /v1/webhooks/{id}".
+func (f *front) routes() []string {
+	var routes []string
+	router := mux.NewRouter()
+	newServer(f.config).routes(router)
+	require.NoError(f.t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		if strings.HasPrefix(path, "/v1/") && path != "/v1/openapi.yaml" {
+			allow := f.do("PUT", path, "", "").header.Get("Allow") // no route has it
+			for method := range strings.SplitSeq(allow, ", ") {
+				if method != "HEAD" { // it has GET's handler
+					routes = append(routes, method+" "+path)
+				}
+			}
+		}
+		return err
+	}))
+	slices.Sort(routes)
+	return routes
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -294,7 +290,6 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 		return f.do("POST", "/v1/checkout", key, `{"amount": `+amount+`, "currency": "`+currency+`", "payout_currency": "USDC"}`)
 	}
 	refused := func(got answer, message string) {
-		t.Helper()
 		require.Equal(t, "400 invalid_request", got.refused(), got.body)
 		require.Equal(t, "amount", got.json["param"])
 		require.Equal(t, []string{"amount"}, got.params())
@@ -443,84 +438,6 @@ func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 	require.Zero(t, f.count("checkout_session"))
 	require.Zero(t, f.count("webhook_endpoint"), "nor the secret of its webhook_url")
 	require.Contains(t, f.log.String(), "127.0.0.1", "the chain is in the log")
-}
-
-func TestExpireSession_PendingThenAgain(t *testing.T) {
-	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
-	calls := 0
-	f.expireAs(func(id string) error {
-		calls++
-		return f.endsExpired(f.merchant, checkout.ModeTest)(id)
-	})
-	first := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
-	require.Equal(t, "expired", first.json["status"])
-	require.Equal(t, id, first.json["id"])
-	require.Equal(t, "https://pay.example.com/c/"+id, first.json["url"])
-	again := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "{}")
-	require.Equal(t, first.body, again.body, "a retry after a lost answer is safe")
-	require.Equal(t, 1, calls)
-	require.Equal(t, []string{"session.expiry_requested"}, f.noted(), "as in the dashboard; a repeat notes nothing")
-	require.Equal(t, id+" before its time", f.value(`SELECT subject || ' ' || detail FROM audit_entry`))
-	require.Equal(t, first.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
-}
-
-func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
-	f := newFront(t)
-	refused := func(typ string) error { return temporal.NewApplicationError("no", typ) }
-	for name, tc := range map[string]struct {
-		err    error
-		row    string // what the row is by then
-		status int
-		code   any
-	}{
-		"closed, completed":        {serviceerror.NewNotFound("x"), "status = 'completed', ended_at = now()", 409, "session_not_pending"},
-		"closed, expired":          {serviceerror.NewNotFound("x"), "status = 'expired', ended_at = now()", 200, nil},
-		"closed, past its time":    {serviceerror.NewNotFound("x"), "expires_at = now()", 200, nil},
-		"closed, still pending":    {serviceerror.NewNotFound("x"), "attempts = 0", 503, "unavailable"},
-		"not pending, failed":      {refused(contract.ErrTypeSessionNotPending), "status = 'failed', ended_at = now()", 409, "session_not_pending"},
-		"not pending, row behind":  {refused(contract.ErrTypeSessionNotPending), "attempts = 0", 503, "unavailable"},
-		"payment in flight":        {refused(contract.ErrTypePaymentInFlight), "payment_in_flight = true", 409, "payment_in_progress"},
-		"Temporal is away":         {serviceerror.NewUnavailable("10.1.1.1 is down"), "attempts = 0", 503, "unavailable"},
-		"Temporal is slow":         {context.DeadlineExceeded, "attempts = 0", 503, "unavailable"},
-		"Temporal says who knows":  {errors.New("secret inner words"), "attempts = 0", 503, "unavailable"},
-		"expired, as it should be": {nil, "status = 'expired', ended_at = now()", 200, nil},
-	} {
-		id := f.newSession(f.merchant.testKey)
-		f.expireAs(func(string) error {
-			f.exec(`UPDATE checkout_session SET `+tc.row+` WHERE id = $1`, id)
-			return tc.err
-		})
-		got := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
-		require.Equal(t, tc.status, got.status, name)
-		require.Equal(t, tc.code, got.json["error"], name)
-		require.NotContains(t, got.body, "10.1.1.1")
-		require.NotContains(t, got.body, "inner words")
-		switch tc.status {
-		case 200:
-			require.Equal(t, "expired", got.json["status"], name)
-		case 503:
-			require.Equal(t, "1", got.header.Get("Retry-After"), name)
-		}
-		if tc.code == "session_not_pending" {
-			require.Contains(t, tc.row, "status = '"+got.json["status"].(string)+"'")
-			require.Contains(t, got.json["message"], got.json["status"])
-		}
-		if name == "payment in flight" {
-			require.Contains(t, got.json["message"], "in progress")
-			require.Equal(t, "pending", got.json["status"])
-			require.Equal(t, "5", got.header.Get("Retry-After"))
-		}
-	}
-}
-
-func TestExpireSession_TakesAnEmptyBodyOfAnyType(t *testing.T) { // some clients cannot leave the header out
-	f := newFront(t)
-	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
-	path := "/v1/checkout/" + f.newSession(f.merchant.testKey) + "/expire"
-	f.answers(413, "POST", path, f.merchant.testKey, strings.Repeat(" ", 64<<10+1))
-	f.answers(415, "POST", path, f.merchant.testKey, "a=b", "Content-Type", "application/x-www-form-urlencoded")
-	f.answers(200, "POST", path, f.merchant.testKey, "", "Content-Type", "application/x-www-form-urlencoded")
 }
 
 func TestCreatedSession_SecretIsTheLastMember(t *testing.T) {

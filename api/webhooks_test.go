@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 func TestCreateEndpoint_AnswersTheRegistrationWithItsSecret(t *testing.T) {
@@ -99,7 +98,6 @@ func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
 	path := "/v1/webhooks/" + id
 	want := f.do("GET", path, key, "").json
 	change := func(body string) {
-		t.Helper()
 		got := f.answers(200, "PATCH", path, key, body)
 		require.Equal(t, want, got.json, body)
 		require.Equal(t, got.body, f.do("GET", path, key, "").body)
@@ -202,4 +200,34 @@ func TestReconcile_IsAHelpThatNobodyWaitsFor(t *testing.T) {
 	require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.Equal(t, 2, strings.Count(f.log.String(), "left to Reconcile"))
+}
+
+func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
+	f := newFront(t)
+	key := f.merchant.testKey
+	id, first := f.newEndpoint(key)
+	path := "/v1/webhooks/" + id
+	want := f.do("GET", path, key, "").json
+	for body, hours := range map[string]float64{"": 24, "{}": 24, `{"overlap_hours":null}`: 24, `{"overlap_hours":1}`: 1, `{"overlap_hours":72}`: 72} {
+		got := f.answers(200, "POST", path+"/rotate_secret", key, body)
+		secret := got.json["secret"].(string)
+		require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
+		require.NotEqual(t, first, secret)
+		until := timeIn(t, got.json["previous_secret_expires_at"])
+		require.InDelta(t, hours, time.Until(until).Hours(), 0.1, body)
+		read := f.do("GET", path, key, "")
+		require.Equal(t, got.json["previous_secret_expires_at"], read.json["previous_secret_expires_at"])
+		require.NotContains(t, read.body, secret)
+		require.NotContains(t, f.log.String(), secret)
+		first = secret
+	}
+	got := f.do("POST", path+"/rotate_secret", key, `{"overlap_hours":0}`)
+	delete(got.json, "secret")
+	require.Equal(t, want, got.json, "without an overlap nothing else changes")
+
+	got = f.answers(400, "POST", path+"/rotate_secret", key, `{"overlap_hours":73}`)
+	require.Equal(t, "overlap_hours must be a whole number from 0 to 72", got.json["message"])
+	got = f.do("POST", path+"/rotate_secret", key, `{"overlap":1,"secret":"whsec_x","overlap_hours":99}`)
+	require.Equal(t, []string{"overlap", "secret", "overlap_hours"}, got.params())
+	require.Equal(t, 415, f.do("POST", path+"/rotate_secret", key, "a=b", "Content-Type", "text/plain").status)
 }

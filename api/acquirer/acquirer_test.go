@@ -46,7 +46,6 @@ type desk struct {
 const reference = "pi_1"
 
 func newDesk(t *testing.T) *desk {
-	t.Helper()
 	t.Parallel()
 	store := storagetest.New(t).Open(t, 0)
 	d := &desk{t: t, store: store}
@@ -90,7 +89,6 @@ func sign(body, key string, at time.Time) string {
 }
 
 func (d *desk) send(body, signature string) int {
-	d.t.Helper()
 	r := httptest.NewRequestWithContext(d.t.Context(), http.MethodPost, acquirer.Path, strings.NewReader(body))
 	r.Header.Set("Stripe-Signature", signature)
 	w := httptest.NewRecorder()
@@ -136,7 +134,6 @@ func TestReports_DecideNothing(t *testing.T) {
 
 // counted returns how many reports this process has counted as refused.
 func counted(t *testing.T) (n int64) {
-	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, collect().Collect(t.Context(), &all))
 	for _, scope := range all.ScopeMetrics {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -61,7 +63,6 @@ type service struct {
 }
 
 func newService(t *testing.T) *service {
-	t.Helper()
 	t.Parallel()
 	db := storagetest.New(t)
 	s := &service{t: t, ctx: t.Context(), database: db.URL, temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
@@ -97,7 +98,6 @@ func newService(t *testing.T) *service {
 
 // makeMerchant makes a merchant with a key, somebody who is signed in, and a session.
 func (s *service) makeMerchant(store *storage.Store) {
-	s.t.Helper()
 	ctx := s.t.Context()
 	m := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(s.t, store.Merchants.CreateMerchant(ctx, m, checkout.ModeTest, nil))
@@ -142,7 +142,6 @@ func (s *service) send(to http.Handler, address string, form url.Values, object 
 
 // exec changes the database behind the service's back.
 func (s *service) exec(sql string) *pgx.Conn {
-	s.t.Helper()
 	conn, err := pgx.Connect(s.t.Context(), s.database)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the database is dropped after it
@@ -228,7 +227,6 @@ func TestFaces_AnAnswerToNobodyIsNoFault(t *testing.T) {
 
 // shut makes PostgreSQL refuse everybody by name.
 func (s *service) shut() {
-	s.t.Helper()
 	u, err := url.Parse(s.database)
 	require.NoError(s.t, err)
 	name := strings.TrimPrefix(u.Path, "/")
@@ -244,7 +242,6 @@ func (s *service) shut() {
 
 // readOnly makes every statement that writes fail; the limits of an address are written.
 func (s *service) readOnly() {
-	s.t.Helper()
 	u, err := url.Parse(s.database)
 	require.NoError(s.t, err)
 	s.exec(`ALTER DATABASE "` + strings.TrimPrefix(u.Path, "/") + `" SET default_transaction_read_only = on`)
@@ -312,7 +309,6 @@ type relay struct {
 }
 
 func newRelay(t *testing.T, to string) *relay {
-	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	r := &relay{listener: listener}
@@ -379,4 +375,9 @@ func (r *relay) silence() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.silent = true
+}
+
+func TestMain(m *testing.M) {
+	pgtemp.RunInParallel()
+	os.Exit(m.Run())
 }

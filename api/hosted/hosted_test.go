@@ -4,21 +4,28 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -60,14 +67,12 @@ type harness struct {
 }
 
 func newHarness(t *testing.T) *harness {
-	t.Helper()
 	t.Parallel()
 	return newHarnessAlone(t)
 }
 
 // newHarnessAlone is newHarness for a test that is not parallel, or has several harnesses.
 func newHarnessAlone(t *testing.T) *harness {
-	t.Helper()
 	db := storagetest.New(t)
 	store := db.Open(t, 4)
 	h := &harness{t: t, database: db, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
@@ -178,7 +183,6 @@ func unknown(*harness, checkout.Ref, string) (contract.PaymentResult, error) {
 
 // session creates a session after with has changed it.
 func (h *harness) session(with ...func(*storage.NewSession, *merchant.Merchant)) string {
-	h.t.Helper()
 	merchant := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
 	email, redirect := "ada@example.com", redirectURL
 	n := storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
@@ -197,14 +201,12 @@ func (h *harness) session(with ...func(*storage.NewSession, *merchant.Merchant))
 }
 
 func (h *harness) read(id string) checkout.Session {
-	h.t.Helper()
 	s, _, err := h.store.Sessions.CustomerSession(h.t.Context(), id)
 	require.NoError(h.t, err)
 	return s
 }
 
 func (h *harness) do(r *http.Request) *httptest.ResponseRecorder {
-	h.t.Helper()
 	w := httptest.NewRecorder()
 	h.handler.ServeHTTP(w, r)
 	body := w.Body.String()
@@ -229,12 +231,10 @@ func (h *harness) do(r *http.Request) *httptest.ResponseRecorder {
 }
 
 func (h *harness) get(path string) *httptest.ResponseRecorder {
-	h.t.Helper()
 	return h.do(httptest.NewRequestWithContext(h.t.Context(), http.MethodGet, testURL+path, nil))
 }
 
 func (h *harness) post(path string, form url.Values) *httptest.ResponseRecorder {
-	h.t.Helper()
 	r := httptest.NewRequestWithContext(h.t.Context(), http.MethodPost, testURL+path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -247,14 +247,12 @@ func goodCard() url.Values {
 }
 
 func (h *harness) requireRedirect(w *httptest.ResponseRecorder, to string) {
-	h.t.Helper()
 	require.Equal(h.t, http.StatusSeeOther, w.Code)
 	require.Equal(h.t, to, w.Header().Get("Location"))
 }
 
 // follow opens the page that w leads to, or reads the form with a decline.
 func (h *harness) follow(w *httptest.ResponseRecorder) string {
-	h.t.Helper()
 	if w.Code == http.StatusOK {
 		return w.Body.String()
 	}
@@ -272,4 +270,44 @@ var hostileTexts = []string{
 	`{{.Session}}`, `${alert(1)}`, `&lt;script&gt;alert(1)&lt;/script&gt;`, `&#60;script&#62;alert(1)`, `<a href="javascript:alert(1)">x</a>`,
 	`<math><mi xlink:href="data:x,<script>alert(1)</script>">`, `<object data=x>`, `<input name=card_number value=1>`, `<textarea>`, `<plaintext>`, `<noscript>`,
 	"\u2028<script>alert(1)</script>", "\u202e<b>evil</b>", `%3Cscript%3Ealert(1)%3C/script%3E`, `\x3cscript\x3e`, `javascript:alert(1)`, `%s%d%!v(MISSING)`,
+}
+
+// Not parallel: it sets the global tracer provider.
+func TestTelemetry_HoldsNeitherCardNorQuery(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	before := otel.GetTracerProvider()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
+	t.Cleanup(func() { otel.SetTracerProvider(before) })
+	h := newHarnessAlone(t)
+	h.pay = declines
+	id := h.session()
+	h.post("/"+id, goodCard())
+	h.pay = unknown
+	h.post("/"+id, goodCard())
+	h.get("/" + id + "?payment=" + h.paid[1])
+	h.get("/nothing/here")
+	var all strings.Builder
+	names := map[string]bool{}
+	for _, span := range spans.GetSpans() {
+		names[span.Name] = true
+		fmt.Fprintln(&all, span.Name, span.Attributes, span.Events, span.Status)
+	}
+	require.True(t, names["POST /checkout/{id}"], names)
+	require.True(t, names["GET /checkout/{id}"], names)
+	for _, kept := range []string{all.String(), h.log.String()} {
+		for _, secret := range []string{canaryCard, "4242 4242", "ada@example.com", "tok_1", "Aurora"} {
+			require.NotContains(t, kept, secret)
+		}
+	}
+	// The three digits alone may be a part of a time or an id.
+	bare := regexp.MustCompile(`[^0-9A-Za-z.:_-]` + canaryCVC + `[^0-9A-Za-z.:_-]`)
+	require.Empty(t, bare.FindString(all.String()))
+	require.Empty(t, bare.FindString(h.log.String()))
+	require.NotContains(t, all.String(), h.paid[1], "the query is not traced")
+	require.NotContains(t, all.String(), id, "nor is the path, which opens the page")
+}
+
+func TestMain(m *testing.M) {
+	pgtemp.RunInParallel()
+	os.Exit(m.Run())
 }

@@ -21,7 +21,6 @@ func slow(burst int) storage.Rate { return storage.Rate{PerSecond: 0.001, Burst:
 
 // from makes a request from an address.
 func (h *harness) from(address, method, path string, form url.Values) *httptest.ResponseRecorder {
-	h.t.Helper()
 	r := httptest.NewRequestWithContext(h.t.Context(), method, testURL+path, strings.NewReader(form.Encode()))
 	r.RemoteAddr = address
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

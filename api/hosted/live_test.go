@@ -22,7 +22,6 @@ const canaryToken = "ctoken_1SzCanary_9"
 
 // newLiveHarness is a page with a card network for live mode, and a live session.
 func newLiveHarness(t *testing.T) (h *harness, id string) {
-	t.Helper()
 	h = newHarness(t)
 	acquirer, err := NewAcquirer(checkout.ModeLive, "pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
@@ -329,7 +328,6 @@ func TestNewAcquirer_RefusesWhatWouldBeDangerous(t *testing.T) {
 
 // newTestNetworks is a page that takes the cards of test mode with Stripe's test mode.
 func newTestNetworks(t *testing.T) *harness {
-	t.Helper()
 	h := newHarness(t)
 	acquirer, err := NewAcquirer(checkout.ModeTest, "pk_test_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)

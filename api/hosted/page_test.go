@@ -207,7 +207,6 @@ func shape(n *html.Node) []string {
 
 // requireLabels checks that every field has a label and that each description of a field exists.
 func requireLabels(t *testing.T, body string) {
-	t.Helper()
 	doc, err := html.Parse(strings.NewReader(body))
 	require.NoError(t, err)
 	ids, labels := map[string]int{}, map[string]bool{}
@@ -233,4 +232,28 @@ func requireLabels(t *testing.T, body string) {
 			require.Equal(t, 1, ids[described], described)
 		}
 	}
+}
+
+func TestStatus_AnInventedPaymentNeverReachesTheWorkflow(t *testing.T) {
+	h := newHarness(t)
+	id := h.session()
+	for _, path := range []string{"/" + id + "?payment=", "/" + id + "/status?payment="} {
+		require.Less(t, h.get(path+checkout.NewID(checkout.PrefixTransaction)).Code, 400)
+	}
+	require.Empty(t, h.paid)
+}
+
+func TestStatus_HoldsNoPersonalData(t *testing.T) {
+	h := newHarness(t)
+	id := h.session()
+	w := h.get("/" + id + "/status")
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.Contains(t, got, "now")
+	delete(got, "now")
+	require.Equal(t, map[string]any{
+		"status": "pending", "payment_in_flight": false, "action": false, "checking": false, "not_possible": false,
+		"expires_at": checkout.FormatTime(h.read(id).ExpiresAt),
+	}, got)
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 }

@@ -10,7 +10,6 @@ import (
 
 // niceness of the calling thread.
 func niceness(t *testing.T) int {
-	t.Helper()
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	require.NoError(t, err)
 	return 20 - raw

@@ -10,7 +10,6 @@ import (
 func TestWhich_ComparesAllThatShareASaltForTheWorkOfOne(t *testing.T) {
 	t.Parallel()
 	hash := func(password, like string) string {
-		t.Helper()
 		h, err := Hash(t.Context(), password, like)
 		require.NoError(t, err)
 		return h

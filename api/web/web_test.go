@@ -17,7 +17,6 @@ import (
 
 // serve answers a request with h, and an error with its text and 500.
 func serve(t *testing.T, h web.Handler) (w *httptest.ResponseRecorder, failed error) {
-	t.Helper()
 	w = httptest.NewRecorder()
 	web.Serve(h, func(w http.ResponseWriter, _ *http.Request, err error) {
 		failed = err
