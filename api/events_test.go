@@ -55,17 +55,7 @@ func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
 	require.Equal(t, ids[4:], got)
 	got, _ = read("&after=" + ids[4])
 	require.Empty(t, got)
-
-	for query, param := range map[string]string{
-		"after=" + ids[0]: "after", "order=asc&after=cs_1": "after", "order=up": "order", "order=asc&type=payout.sent": "type",
-		"order=asc&after=" + ids[0] + "&cursor=" + ids[0]: "cursor",
-		"order=asc&after=" + checkout.NewID("evt"):        "after", "order=asc&cursor=" + checkout.NewID("evt"): "cursor",
-		"order=asc&since=2026-01-01T00:00:00Z": "since",
-	} {
-		refused := f.do("GET", "/v1/events?"+query, key, "")
-		require.Equal(t, 400, refused.status, query)
-		require.Equal(t, param, refused.json["param"], query)
-	}
+	require.Equal(t, []string{"cursor"}, f.do("GET", "/v1/events?order=asc&cursor="+checkout.NewID("evt"), key, "").params())
 }
 
 func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) {

@@ -191,18 +191,6 @@ func TestReadyz_AnybodyMayAskAndTheSystemsAreAskedOnce(t *testing.T) {
 	require.LessOrEqual(t, int(temporal.asked.Load()), 2+int(time.Since(began)/time.Second), "once a second")
 }
 
-func TestVerifySignature_ABodyIsNoLongerThanAnEvent(t *testing.T) {
-	f := newFront(t)
-	header := webhook.Sign([]byte("whsec_x"), time.Now(), nil)
-	for size, status := range map[int]int{32 << 10: 200, 32<<10 + 1: 400} {
-		got := f.do("POST", "/v1/webhooks/verify", f.merchant.testKey, `{"header":`+strconv.Quote(header)+`,"body":"`+strings.Repeat("x", size)+`"}`)
-		require.Equal(t, status, got.status, size)
-		if status == 400 {
-			require.Equal(t, []string{"body"}, got.params())
-		}
-	}
-}
-
 func TestVerifySignature_AMerchantAsksABoundedNumberOfTimes(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.Limits.Verify = slowRate(3) })
 	header := webhook.Sign([]byte("whsec_x"), time.Now(), nil)
