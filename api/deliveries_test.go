@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,88 +89,61 @@ func TestGetDelivery_ShowsItsAttempts(t *testing.T) {
 	require.Equal(t, map[string]any{"run": 1.0, "number": 2.0, "duration_ms": nil, "status_code": nil, "error": nil, "response_body": nil}, second)
 }
 
-func TestReplayDelivery_StartsANewRun(t *testing.T) {
+// TestReplayDelivery: the run that ended the delivery closes a moment after it wrote the row. The merchant must not
+// notice that moment.
+func TestReplayDelivery(t *testing.T) {
 	t.Parallel()
-	for _, status := range []webhook.DeliveryStatus{webhook.DeliveryFailed, webhook.DeliveryDelivered, webhook.DeliveryCanceled} {
-		t.Run(string(status), func(t *testing.T) {
+	closing := serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
+	starts := func(f deliveryFront) error { f.attempt("run-b", 1, 0); return nil }
+	fails := func(err error) func(deliveryFront) error { return func(deliveryFront) error { return err } }
+	for name, c := range map[string]struct {
+		ended webhook.DeliveryStatus
+		tries []func(deliveryFront) error // what each start of a run does; the last one again and again
+		want  string                      // status, code, and the delivery's status
+	}{
+		"failed":                    {webhook.DeliveryFailed, []func(deliveryFront) error{starts}, "202 <nil> pending"},
+		"delivered":                 {webhook.DeliveryDelivered, []func(deliveryFront) error{starts}, "202 <nil> pending"},
+		"canceled":                  {webhook.DeliveryCanceled, []func(deliveryFront) error{starts}, "202 <nil> pending"},
+		"its last run is closing":   {webhook.DeliveryFailed, []func(deliveryFront) error{fails(closing), fails(closing), starts}, "202 <nil> pending"},
+		"its last run never closes": {webhook.DeliveryFailed, []func(deliveryFront) error{fails(closing)}, "409 delivery_in_progress failed"},
+		"of two at once, one starts": {webhook.DeliveryFailed, []func(deliveryFront) error{
+			func(f deliveryFront) error { _ = starts(f); return closing }}, "409 delivery_in_progress pending"},
+		"nobody knows whether it started": {webhook.DeliveryFailed, []func(deliveryFront) error{fails(context.DeadlineExceeded)}, "503 unavailable failed"},
+		"the run takes longer":            {webhook.DeliveryFailed, []func(deliveryFront) error{fails(nil)}, "202 <nil> failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			f := newDeliveryFront(t)
-			f.attempt("run-a", 1, map[bool]int{true: 200, false: 500}[status == webhook.DeliveryDelivered])
-			f.end(status)
-			require.Equal(t, string(status), f.get().json["status"])
-			var started client.StartWorkflowOptions
+			f.attempt("run-a", 1, map[bool]int{true: 200, false: 500}[c.ended == webhook.DeliveryDelivered])
+			f.end(c.ended)
+			require.Equal(t, string(c.ended), f.get().json["status"])
+			tries := 0
 			f.temporal.Start = func(o client.StartWorkflowOptions) error {
-				started = o
-				f.attempt("run-b", 1, 0)
-				return nil
+				require.Equal(t, f.delivery, o.ID)
+				require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, o.WorkflowIDReusePolicy)
+				require.True(t, o.WorkflowExecutionErrorWhenAlreadyStarted)
+				tries++
+				return c.tries[min(tries, len(c.tries))-1](f)
 			}
+			began := time.Now()
 			got := f.steer("replay")
-			require.Equal(t, 202, got.status, got.body)
-			require.Equal(t, "pending", got.json["status"])
-			require.EqualValues(t, 2, got.json["run"])
-			require.Equal(t, f.delivery, started.ID)
-			require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, started.WorkflowIDReusePolicy)
-			require.True(t, started.WorkflowExecutionErrorWhenAlreadyStarted)
+			require.Equal(t, c.want, fmt.Sprint(got.refused(), " ", f.get().json["status"]), got.body)
+			require.Less(t, time.Since(began), action.SettleTimeout+3*time.Second)
+			require.GreaterOrEqual(t, tries, len(c.tries))
+			if c.want == "202 <nil> pending" {
+				require.EqualValues(t, 2, got.json["run"])
+				require.Equal(t, "pending", got.json["status"])
+			}
+			if name == "the run takes longer" {
+				require.GreaterOrEqual(t, time.Since(began), action.SettleTimeout)
+			}
 		})
 	}
 }
 
-// The run that ended the delivery closes a moment after it wrote the row. The merchant must not
-// notice that moment.
-func TestReplayDelivery_WaitsForTheRunThatHasEndedTheDelivery(t *testing.T) {
-	f := newDeliveryFront(t)
-	f.end(webhook.DeliveryFailed)
-	tries := 0
-	f.temporal.Start = func(client.StartWorkflowOptions) error {
-		if tries++; tries < 3 {
-			return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
-		}
-		f.attempt("run-b", 1, 0)
-		return nil
-	}
-	got := f.steer("replay")
-	require.Equal(t, 202, got.status, got.body)
-	require.Equal(t, "pending", got.json["status"])
-	require.Equal(t, 3, tries)
-}
-
-func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
-	f := newDeliveryFront(t)
-	f.attempt("run-a", 1, 500)
-	f.end(webhook.DeliveryFailed)
-	tries := 0
-	f.temporal.Start = func(client.StartWorkflowOptions) error {
-		tries++
-		f.attempt("run-b", 1, 0) // by the other replay's run
-		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
-	}
-	require.Equal(t, "409 delivery_in_progress", f.steer("replay").refused())
-	require.Equal(t, 1, tries)
-}
-
-func TestReplayDelivery_AnswersWithTheRowWhenTheRunTakesLonger(t *testing.T) {
-	f := newDeliveryFront(t)
-	f.end(webhook.DeliveryFailed)
-	began := time.Now()
-	got := f.steer("replay")
-	require.Equal(t, 202, got.status)
-	require.Equal(t, "failed", got.json["status"])
-	require.GreaterOrEqual(t, time.Since(began), action.SettleTimeout)
-	require.Less(t, time.Since(began), action.SettleTimeout+3*time.Second)
-}
-
-func TestReplayDelivery_SaysWhyNot(t *testing.T) {
+func TestReplayDelivery_NeedsItsEndAndItsRegistration(t *testing.T) {
 	f := newDeliveryFront(t)
 	require.Equal(t, "409 delivery_in_progress", f.steer("replay").refused())
 	f.end(webhook.DeliveryFailed)
-	f.temporal.Start = func(client.StartWorkflowOptions) error {
-		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
-	}
-	require.Equal(t, "409 delivery_in_progress", f.steer("replay").refused())
-	f.temporal.Start = func(client.StartWorkflowOptions) error { return context.DeadlineExceeded }
-	require.Equal(t, 503, f.steer("replay").status)
-	require.Equal(t, "failed", f.get().json["status"])
-
-	f.temporal.Start = nil
 	f.do("DELETE", "/v1/webhooks/"+f.endpoint, f.merchant.testKey, "")
 	require.Equal(t, "409 webhook_deleted", f.steer("replay").refused())
 	f.exec(`UPDATE webhook_delivery SET session_url = true`)

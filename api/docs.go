@@ -8,7 +8,6 @@ import (
 	"html"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -144,7 +143,7 @@ func (s *Server) serveAsset(a asset) http.Handler {
 
 		status, content := http.StatusOK, a.content()
 		switch {
-		case containsToken(r.Header.Values("If-None-Match"), etag()):
+		case strings.Contains(strings.Join(r.Header.Values("If-None-Match"), ","), etag()):
 			status, content = http.StatusNotModified, nil
 			h.Del("Content-Type")
 		case files.AcceptsGzip(r):
@@ -156,16 +155,4 @@ func (s *Server) serveAsset(a asset) http.Handler {
 		_, _ = w.Write(content) // an error means that the client has gone
 		s.log(r.Context(), r, ex, status, time.Since(began), nil)
 	})
-}
-
-// containsToken reports whether want is among the comma-separated values.
-func containsToken(values []string, want string) bool {
-	for _, value := range values {
-		if slices.ContainsFunc(
-			strings.Split(value, ","), func(v string) bool { return strings.TrimSpace(v) == want },
-		) {
-			return true
-		}
-	}
-	return false
 }

@@ -364,7 +364,7 @@ func TestOpenAPI_CanFail(t *testing.T) {
 		"not documented, but answered 200":  func(e *conformance.Exchange) { e.Method = "PUT" },
 		"header X-Secret is not documented": func(e *conformance.Exchange) { e.Header.Set("X-Secret", "1") },
 		"header X-Request-Id is missing":    func(e *conformance.Exchange) { e.Header.Del("X-Request-Id") },
-		"header RateLimit-Limit: ":          func(e *conformance.Exchange) { e.Header.Set("RateLimit-Limit", "many") },
+		"header Ratelimit-Limit: ":          func(e *conformance.Exchange) { e.Header.Set("RateLimit-Limit", "many") },
 		`media type "text/plain" is not`:    func(e *conformance.Exchange) { e.Header.Set("Content-Type", "text/plain") },
 		"missing property 'payout_currency'": func(e *conformance.Exchange) {
 			e.Body = bytes.Replace(e.Body, []byte(`"payout_currency"`), []byte(`"payoutCurrency"`), 1)

@@ -19,11 +19,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gorilla/mux"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
@@ -35,6 +40,7 @@ const outside = "/x-answers-outside-operations"
 // Document is an OpenAPI document. Several goroutines may use it.
 type Document struct {
 	root     any // as encoding/json decodes it, with json.Number for numbers
+	router   *mux.Router
 	compiler *jsonschema.Compiler
 
 	mu      sync.Mutex // guards compiler and schemas
@@ -55,9 +61,15 @@ func Parse(text []byte) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse document: %w", err)
 	}
-	d := &Document{compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+	d := &Document{
+		router: mux.NewRouter().SkipClean(true).UseEncodedPath(), compiler: jsonschema.NewCompiler(),
+		schemas: map[string]*jsonschema.Schema{},
+	}
 	if d.root, err = jsonschema.UnmarshalJSON(bytes.NewReader(asJSON)); err != nil {
 		return nil, fmt.Errorf("parse document: %w", err)
+	}
+	for _, path := range slices.Sorted(maps.Keys(d.object("/paths"))) { // a name comes before {id}
+		d.router.Path(path)
 	}
 	d.close()
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
@@ -108,32 +120,13 @@ func (d *Document) Statuses(o Operation) []int {
 	return all
 }
 
-// path returns the template that fits an escaped path, false when none fits. A path without
-// parameters comes first.
-func (d *Document) path(escaped string) (string, bool) {
-	paths := d.object("/paths")
-	if _, ok := paths[escaped]; ok {
-		return escaped, true
+// path returns the template that fits the path of an address, "" when none fits.
+func (d *Document) path(u *url.URL) (template string) {
+	var match mux.RouteMatch
+	if d.router.Match(&http.Request{URL: u}, &match) {
+		template, _ = match.Route.GetPathTemplate() // each route has a path
 	}
-	for template := range paths {
-		if fits(template, escaped) {
-			return template, true
-		}
-	}
-	return "", false
-}
-
-func fits(template, escaped string) bool {
-	want, got := strings.Split(template, "/"), strings.Split(escaped, "/")
-	if len(want) != len(got) {
-		return false
-	}
-	for i := range want {
-		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || got[i] == "") {
-			return false
-		}
-	}
-	return true
+	return template
 }
 
 // object returns the object at a pointer, empty when there is none.
@@ -146,16 +139,12 @@ func (d *Document) object(pointer string) map[string]any {
 // on the way.
 func (d *Document) value(pointer string) any {
 	at := d.root
-	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	for name := range jsontext.Pointer(pointer).Tokens() {
 		switch parent := at.(type) {
 		case map[string]any:
 			at = parent[name]
 		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(parent) {
-				return nil
-			}
+			i, _ := strconv.Atoi(name)
 			at = parent[i]
 		default:
 			return nil
@@ -177,9 +166,7 @@ func (d *Document) resolve(pointer string) string {
 }
 
 // token returns name as a part of a JSON pointer.
-func token(name string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+func token(name string) string { return string(jsontext.Pointer("").AppendToken(name)) }
 
 // check checks a value, as jsonschema.UnmarshalJSON decodes it, against the schema at a pointer.
 func (d *Document) check(pointer string, value any) error {

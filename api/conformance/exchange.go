@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -37,14 +36,12 @@ var ordinary = []string{
 // the service accepted the request, the document must allow the request too. An exchange without an
 // operation must be a documented 404 or 405; its operation is zero.
 func (d *Document) Check(e Exchange) (Operation, error) {
-	path, known := d.path(e.URL.EscapedPath())
-	o := Operation{e.Method, path}
+	o := Operation{e.Method, d.path(e.URL)}
 
 	at := d.resolve(o.pointer() + "/responses/" + strconv.Itoa(e.Status))
-	if !known || d.object(o.pointer()) == nil ||
-		e.Method != strings.ToUpper(e.Method) { // methods are case-sensitive
+	if d.object(o.pointer()) == nil || e.Method != strings.ToUpper(e.Method) { // methods are case-sensitive
 		want := http.StatusNotFound
-		if known {
+		if o.Path != "" {
 			want = http.StatusMethodNotAllowed
 		}
 		if e.Status != want {
@@ -57,9 +54,16 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 		return o, fmt.Errorf("%s: status %d is not documented", o, e.Status)
 	}
 
-	errs := []error{d.checkHeaders(at, e.Header), d.checkBody(at, e.Header.Get("Content-Type"), e.Body)}
+	documented := map[string]string{}
+	for name := range d.object(at + "/headers") {
+		documented[http.CanonicalHeaderKey(name)] = d.resolve(at + "/headers" + token(name))
+	}
+	usual := func(name string) bool { return slices.Contains(ordinary, name) }
+	errs := []error{
+		d.checkHeaders(documented, e.Header, usual), d.checkBody(at, e.Header.Get("Content-Type"), e.Body),
+	}
 	if e.Status < 300 {
-		errs = append(errs, d.checkRequest(o, e))
+		errs = append(errs, d.checkParameters(o, e), d.checkRequestBody(o, e))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return o, fmt.Errorf("%s %s answered %d: %w", e.Method, e.URL.EscapedPath(), e.Status, err)
@@ -67,26 +71,19 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 	return o, nil
 }
 
-// checkHeaders checks headers against the response at a pointer.
-func (d *Document) checkHeaders(response string, got http.Header) error {
+// checkHeaders checks headers against the documented ones, whose pointers it gets. Headers that are usual may be
+// undocumented.
+func (d *Document) checkHeaders(documented map[string]string, got http.Header, usual func(name string) bool) error {
 	var errs []error
-	documented := d.object(response + "/headers")
 	for name := range got {
-		if !slices.Contains(ordinary, name) &&
-			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), hasName(name)) {
+		if documented[name] == "" && !usual(name) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}
-	for name := range documented {
-		at := d.resolve(response + "/headers" + token(name))
+	for name, at := range documented {
 		errs = append(errs, d.checkHeader(at, name, got.Values(name)))
 	}
 	return errors.Join(errs...)
-}
-
-// hasName matches a header's name in any case.
-func hasName(name string) func(string) bool {
-	return func(other string) bool { return strings.EqualFold(name, other) }
 }
 
 // checkHeader checks the values of a header against the header at a pointer.
@@ -125,12 +122,7 @@ func (d *Document) checkBody(owner, contentType string, body []byte) error {
 	return d.checkJSON(schema, body)
 }
 
-// checkRequest checks an accepted request against its operation.
-func (d *Document) checkRequest(o Operation, e Exchange) error {
-	return errors.Join(d.checkParameters(o, e), d.checkRequestBody(o, e))
-}
-
-// checkParameters checks the query and the documented headers. It need not check the path: the
+// checkParameters checks the query and the documented headers of an accepted request. It need not check the path: the
 // service accepted the request, so the id in the path was right.
 func (d *Document) checkParameters(o Operation, e Exchange) error {
 	query, known := e.URL.Query(), 0
@@ -203,18 +195,8 @@ func (d *Document) checkRequestBody(o Operation, e Exchange) error {
 // CheckDelivery checks the headers and the body of a delivery against the webhook of the event's
 // type.
 func (d *Document) CheckDelivery(header http.Header, body []byte) error {
-	var errs []error
-	documented := d.parameters(webhookOf(body))
-	for name := range header {
-		if strings.HasPrefix(name, "X-") &&
-			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), hasName(name)) {
-			errs = append(errs, fmt.Errorf("header %s is not documented", name))
-		}
-	}
-	for name, at := range documented {
-		errs = append(errs, d.checkHeader(at, name, header.Values(name)))
-	}
-	return errors.Join(append(errs, d.CheckEvent(body))...)
+	usual := func(name string) bool { return !strings.HasPrefix(name, "X-") }
+	return errors.Join(d.checkHeaders(d.parameters(webhookOf(body)), header, usual), d.CheckEvent(body))
 }
 
 // parameters returns the pointer to each parameter of an operation, by name.
