@@ -4,19 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
-	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -29,48 +22,28 @@ const (
 	askTimeout      = time.Second      // short: a waiting customer's page asks again soon
 )
 
-// readPayment reads the form of a payment. It returns false when it has answered the customer
-// already; nothing must be charged then. A form with a card for an acquirer is refused unread.
-func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok bool, err error) {
-	var refused []string
-	if !v.ownForm() {
-		refused = cardFields
-	}
-	if err := readForm(w, r, refused...); err != nil {
-		return false, err
-	}
-	attempt := r.PostForm.Get(fieldAttempt)
-	if isUndecided(v.Session) && (attempt == "" || attempt == strconv.Itoa(v.Session.Attempts)) { // see fieldAttempt
-		return true, nil
-	}
-	return false, s.answerOvertaken(w, r, v)
-}
-
 // answerOvertaken answers a form that was shown before another payment began. If the form's own payment was that
 // one, the form was sent twice and the page shows the outcome. Otherwise the customer reads that this form
 // was not paid.
 func (s *server) answerOvertaken(w http.ResponseWriter, r *http.Request, v view) error {
-	here := s.path(v.Session.ID)
+	to := s.path(v.Session.ID)
 	sent, err := s.Sessions.HasPayment(r.Context(), v.Session.ID, r.PostForm.Get(fieldPayment))
 	switch {
 	case err != nil:
 		return err
 	case sent:
-		redirectTo(w, r, here)
-		return nil
 	case v.Session.PaymentInFlight:
-		redirectTo(w, r, here+"?"+paramProcessing)
-		return nil
+		to += "?" + paramProcessing
 	case v.Session.Status == checkout.StatusCompleted && r.PostForm.Has(fieldPayment):
-		redirectTo(w, r, here+"?"+paramOvertaken)
-		return nil
+		to += "?" + paramOvertaken
 	case v.Session.Status.Final():
-		redirectTo(w, r, here)
+	default:
+		_, shown := parseForm(v.T, r.PostForm, s.now())
+		shown.Faults = faults{}
+		s.refuse(w, r, http.StatusConflict, *v.showing(shown), v.T.OvertakenHeading, v.T.OvertakenText)
 		return nil
 	}
-	_, shown := parseForm(v.T, r.PostForm, s.now())
-	shown.Faults = faults{}
-	s.refuse(w, r, http.StatusConflict, *v.showing(shown), v.T.OvertakenHeading, v.T.OvertakenText)
+	redirectTo(w, r, to)
 	return nil
 }
 
@@ -83,26 +56,31 @@ func redirectTo(w http.ResponseWriter, r *http.Request, to string) {
 	http.Redirect(w, r, to, http.StatusSeeOther) // #nosec G710 -- a path of this page
 }
 
-// pay serves POST /{id}. It checks the form and asks the session's workflow to charge the card.
+// pay serves POST /{id}. It checks the form and asks the session's workflow to charge the card. A form with a card for
+// an acquirer is refused unread.
 func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
-	ok, err := s.readPayment(w, r, v)
-	if !ok {
+	take, acquirer, unread := s.tokenizeCard, checkout.AcquirerSandbox, []string(nil)
+	if !v.ownForm() {
+		take, acquirer, unread = s.readConfirmation, checkout.AcquirerStripe, cardFields
+	}
+	err := readForm(w, r, unread...)
+	if err != nil || v.isOvertaken(r.PostForm) {
 		s.giveBackForm(r)
+		if err == nil {
+			err = s.answerOvertaken(w, r, v)
+		}
 		return err
 	}
-
 	if v.Session.Stopped {
 		s.giveBackForm(r)
 		redirectTo(w, r, s.path(v.Session.ID))
 		return nil
 	}
 
-	take, acquirer := s.tokenizeCard, checkout.AcquirerSandbox
-	if !v.ownForm() {
-		take, acquirer = s.readConfirmation, checkout.AcquirerStripe
-	}
-	token, method, ok := take(w, r, &v)
-	if !ok {
+	token, method, refused := take(r, &v)
+	if refused != nil {
+		s.giveBackForm(r)
+		s.refuse(w, r, refused.status, v, refused.alert, refused.reason)
 		return nil
 	}
 	// From here on the payment goes on even when the customer leaves.
@@ -139,79 +117,10 @@ func (s *server) answerDeclined(w http.ResponseWriter, r *http.Request, sent vie
 	v := s.view(languageOf(r), session, brand)
 	if !isUndecided(session) || v.Alert == "" {
 		redirectTo(w, r, s.path(session.ID))
-		return nil
+	} else {
+		s.answerForm(w, r, http.StatusOK, *v.showing(sent.Form))
 	}
-	s.answerForm(w, r, http.StatusOK, *v.showing(sent.Form))
 	return nil
-}
-
-// tokenizeCard checks our own form and exchanges its card for a token. It returns false
-// when it has answered the customer already.
-func (s *server) tokenizeCard(
-	w http.ResponseWriter, r *http.Request, v *view,
-) (token string, method checkout.PaymentMethod, ok bool) {
-	t := textsOf(r)
-	card, shown := parseForm(t, r.PostForm, s.now())
-	if v.showing(shown).Form.Faults.First() != "" {
-		s.giveBackForm(r)
-		s.refuse(w, r, http.StatusUnprocessableEntity, *v, t.FixHeading, t.FixErrors)
-		return "", method, false
-	}
-	ctx := context.WithoutCancel(r.Context())
-	token, method, err := tokenize(ctx, s.TestCards, card)
-	if err != nil {
-		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID, "error_class", classOf(err))
-		s.giveBackForm(r)
-		s.refuse(w, r, http.StatusServiceUnavailable, *v, t.DeclinedHeading, t.NetworkAway)
-		return "", method, false
-	}
-	return token, method, true
-}
-
-// classOf returns the type of the error at the end of err's chain, with PostgreSQL's code if it has one.
-// The text itself may quote the card.
-func classOf(err error) string {
-	for next := err; next != nil; next = errors.Unwrap(next) {
-		err = next
-	}
-	class := fmt.Sprintf("%T", err)
-	if coded, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		class += " " + coded.SQLState()
-	}
-	return class
-}
-
-// readConfirmation checks the form of an acquirer and returns its confirmation token. What card it
-// stands for is known when the acquirer has answered the charge. It returns false when it has
-// answered the customer already.
-func (s *server) readConfirmation(
-	w http.ResponseWriter, r *http.Request, v *view,
-) (token string, method checkout.PaymentMethod, ok bool) {
-	t := textsOf(r)
-	token, shown := parseLiveForm(t, r.PostForm)
-	status, alert, reason := http.StatusUnprocessableEntity, t.FixHeading, t.FixLive
-	switch fault := v.showing(shown).Form.Faults.First(); {
-	case v.Acquirer == nil:
-		status, alert, reason = http.StatusServiceUnavailable, t.NotPossibleHeading, t.NotReady
-	case fault != "":
-	case token == "":
-		alert, reason = t.DeclinedHeading, t.CardFault
-	default:
-		return token, checkout.PaymentMethod{Type: "card"}, true
-	}
-	s.giveBackForm(r)
-	s.refuse(w, r, status, *v, alert, reason)
-	return "", method, false
-}
-
-// showing puts what the customer sent into the form to show, under the form's own numbers.
-func (v *view) showing(sent form) *view {
-	sent.Attempt, sent.Payment = v.Form.Attempt, v.Form.Payment
-	v.Form = sent
-	return v
 }
 
 // payWith adds the payment to the session and asks the workflow to charge it. It returns the
@@ -342,22 +251,6 @@ func (s *server) askWorkflow(
 	return got.Outcome, err
 }
 
-// bankPage returns the address where a customer confirms the payment in flight. A form must not
-// lead to another origin (see web.Policy). So the address is a page of this server, and that page
-// goes on to the bank by itself.
-func (s *server) bankPage(ctx context.Context, sessionID string) string {
-	here := s.path(sessionID)
-	payment, err := s.Sessions.PaymentInFlight(ctx, sessionID)
-	if err != nil {
-		s.Log.ErrorContext(ctx, "bank page not read", "session_id", sessionID, "error", err)
-		return here
-	}
-	if _, ok := linkTo(payment.ActionURL); ok && strings.HasPrefix(payment.ActionURL, s.origin+"/") {
-		return payment.ActionURL
-	}
-	return here + "?" + paramForward
-}
-
 // cancel serves POST /{id}/cancel. The customer does not want to wait for a payment of unknown
 // outcome. If the payment has not begun, it never can now. If it has begun, the page says so.
 func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
@@ -371,65 +264,5 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 		}
 	}
 	http.Redirect(w, r, s.path(v.Session.ID), http.StatusSeeOther)
-	return nil
-}
-
-// isDecided reports whether it is worth asking the workflow about the payment. The sandbox is asked first:
-// every question adds to the workflow's history, and a customer may come back many times. For another
-// network this process has no key to ask with; the workflow answers a bounded number of questions.
-func (s *server) isDecided(ctx context.Context, p storage.PaymentInFlight) bool {
-	if p.Acquirer != checkout.AcquirerSandbox {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	got, err := s.TestCards.Payment(ctx, p.ID)
-	return err == nil && got.Outcome.Final()
-}
-
-// returnFromBank serves GET and POST /{id}/return. The bank sends the customer there. Nothing in the
-// request is trusted.
-func (s *server) returnFromBank(w http.ResponseWriter, r *http.Request, v view) error {
-	ctx, id := r.Context(), v.Session.ID
-	payment, err := s.Sessions.PaymentInFlight(ctx, id)
-	if err != nil {
-		return err
-	}
-	if payment.ID != "" && s.isDecided(ctx, payment) {
-		got, err := s.Runs.Complete(context.WithoutCancel(ctx), id, payment.ID)
-		s.Log.InfoContext(
-			ctx, "customer came back", "session_id", id, "transaction_id", payment.ID, "outcome",
-			got.Outcome, "error", err,
-		)
-	}
-	http.Redirect(w, r, s.path(id), http.StatusSeeOther)
-	return nil
-}
-
-// readForm reads r.PostForm. It refuses a form that has one of the refused fields, and reads only the
-// names of its fields then. It returns only the kind of an error, because the parser's errors quote
-// the form.
-func readForm(w http.ResponseWriter, r *http.Request, refused ...string) error {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" {
-		return failure.UnsupportedMedia
-	}
-
-	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return failure.TooLarge
-	}
-	if err != nil {
-		return failure.Invalid
-	}
-	for field := range strings.SplitSeq(string(sent), "&") {
-		name, _, _ := strings.Cut(field, "=")
-		if name, err = url.QueryUnescape(name); err != nil || slices.Contains(refused, name) {
-			return failure.Invalid
-		}
-	}
-	if r.PostForm, err = url.ParseQuery(string(sent)); err != nil {
-		return failure.Invalid
-	}
 	return nil
 }
