@@ -25,7 +25,6 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 // openAPI is the document. Every answer of every test is checked against it.
@@ -142,15 +141,10 @@ func TestOpenAPI_EverySuccessHasAnExample(t *testing.T) {
 	}
 }
 
-// TestOpenAPI_EventsOfEveryType only causes events, because checkEvents checks them. The samples
-// have every field. The real events have the fields that the store writes for a payment and a
-// payout.
-func TestOpenAPI_EventsOfEveryType(t *testing.T) {
+// TestOpenAPI_EventsOfPaymentsAndPayouts only causes events, because checkEvents checks them, as it checks the samples of
+// TestSendTestEvent_HasEveryDocumentedField….
+func TestOpenAPI_EventsOfPaymentsAndPayouts(t *testing.T) {
 	f := newFront(t)
-	endpoint, _ := f.newEndpoint(f.merchant.testKey)
-	for _, typ := range webhook.EventTypes {
-		require.Equal(t, 202, f.do("POST", "/v1/webhooks/"+endpoint+"/test", f.merchant.testKey, `{"type":"`+string(typ)+`"}`).status)
-	}
 	for _, failure := range []checkout.PayoutFailure{"", checkout.PayoutInsufficientLiquidity} {
 		session := f.newSession(f.merchant.testKey)
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
@@ -162,7 +156,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 	f.payWith(checkout.PaymentMethod{Type: "card"}, unnamed, checkout.ChargeResult{
 		Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError})
 	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+unnamed, f.merchant.testKey, "").status)
-	require.Equal(t, len(webhook.EventTypes)+7, f.count("event"))
+	require.Equal(t, 7, f.count("event"))
 }
 
 // pay pays a test session with a card and returns the transaction's id and the follow-up.
@@ -179,13 +173,11 @@ func (f *front) payWith(
 	return id, storagetest.Finish(f.t, f.store, ref, id, result)
 }
 
-// TestOpenAPI_RefusalsOfEveryOperation causes every refusal that is the same for all operations,
-// wherever the document promises it.
+// TestOpenAPI_RefusalsOfEveryOperation causes every refusal that is the same for all operations, wherever the document
+// promises it. The 403 is in TestScopes_EveryRouteAndScope, the 404 in TestIsolation_EveryRouteAndPair.
 func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	f := newFront(t)
 	key := f.merchant.testKey
-	scopeless, id := f.newKey(f.merchant, checkout.ModeTest)
-	f.exec(`UPDATE api_key SET scopes = '{}' WHERE id = $1`, id)
 	broken := *f
 	// Every handler that needs a key calls the store, and so panics.
 	broken.config.Store = Store{Sessions: &storage.Sessions{}, Webhooks: &storage.WebhookSecretReader{}}
@@ -203,39 +195,31 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	require.Equal(t, 401, slow.send(first).status)
 
 	own := f.ownIDs()
-	refusals := map[int]func(conformance.Operation, *http.Request) *front{
-		400: func(_ conformance.Operation, r *http.Request) *front {
+	refusals := map[int]func(*http.Request) *front{
+		400: func(r *http.Request) *front {
 			if r.Method == http.MethodGet {
 				r.URL.RawQuery = "unknown=1"
 			}
 			setBody(r, `{"unknown":1}`)
 			return f
 		},
-		401: func(_ conformance.Operation, r *http.Request) *front { r.Header.Del("Authorization"); return f },
-		403: func(_ conformance.Operation, r *http.Request) *front {
-			r.Header.Set("Authorization", "Bearer "+scopeless)
-			return f
-		},
-		404: func(_ conformance.Operation, r *http.Request) *front {
-			r.URL.Path = strings.Replace(r.URL.Path, "_", "_x", 1)
-			return f
-		},
-		413: func(_ conformance.Operation, r *http.Request) *front {
+		401: func(r *http.Request) *front { r.Header.Del("Authorization"); return f },
+		413: func(r *http.Request) *front {
 			setBody(r, strings.Repeat(" ", maxBody+1))
 			return f
 		},
-		415: func(_ conformance.Operation, r *http.Request) *front {
+		415: func(r *http.Request) *front {
 			setBody(r, "x")
 			r.Header.Set("Content-Type", "text/plain")
 			return f
 		},
-		429: func(_ conformance.Operation, r *http.Request) *front {
+		429: func(r *http.Request) *front {
 			r.Header.Del("Authorization")
 			r.RemoteAddr = exhausted
 			return &slow
 		},
-		500: func(_ conformance.Operation, _ *http.Request) *front { return &broken },
-		503: func(_ conformance.Operation, r *http.Request) *front {
+		500: func(*http.Request) *front { return &broken },
+		503: func(r *http.Request) *front {
 			*r = *r.WithContext(gone)
 			return f
 		},
@@ -247,17 +231,17 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 		}
 		for _, status := range openAPI().Statuses(o) {
 			bring, ok := refusals[status]
-			if !ok || (status == 404 && !strings.Contains(o.Path, "{id}")) {
+			if !ok {
 				continue
 			}
 			r := newRequest(t, o.Method, strings.Replace(o.Path, "{id}", own[o.Path], 1), "")
 			r.Header.Set("Authorization", "Bearer "+key)
-			got := bring(o, r).send(r)
+			got := bring(r).send(r)
 			require.Equal(t, status, got.status, "%s: %s", o, got.body)
 			checked++
 		}
 	}
-	require.Greater(t, checked, 200)
+	require.Greater(t, checked, 160)
 }
 
 // TestOpenAPI_WhatIsNotHTTPIsRefused: net/http refuses it before a handler sees it.

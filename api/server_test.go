@@ -146,13 +146,6 @@ func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
 	require.Contains(t, w.Body.String(), "internal_error")
 }
 
-func TestHealthz_AnswersWithoutAnything(t *testing.T) {
-	f := newFront(t)
-	f.store.Close()
-	got := f.answers(200, "GET", "/healthz", "", "")
-	require.Equal(t, map[string]any{"status": "ok"}, got.json)
-}
-
 func TestReadyz_SaysWhichIsDown(t *testing.T) {
 	f := newFront(t)
 	got := f.answers(200, "GET", "/readyz", "", "")
@@ -164,6 +157,7 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 	}, 20*time.Second, 50*time.Millisecond)
 	require.Equal(t, map[string]any{"postgresql": "down", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "The service is not ready: PostgreSQL down.", got.json["message"])
+	require.Equal(t, map[string]any{"status": "ok"}, f.answers(200, "GET", "/healthz", "", "").json, "the process lives")
 }
 
 func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
@@ -189,26 +183,6 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status, "it lives until it has ended")
-}
-
-func TestWaiting_RefusesUntilTheProcessWorks(t *testing.T) {
-	f := newFront(t)
-	state := health.Starting("it waits")
-	state.SetChecks(f.store.Ping, nil)
-	f.handler = Waiting(state, f.handler)
-	for _, method := range []string{"GET", "POST"} {
-		got := f.do(method, "/v1/checkout", f.merchant.testKey, "")
-		require.Equal(t, "503 unavailable", got.refused())
-		require.Equal(t, "The service is not ready: it waits.", got.json["message"])
-		require.Equal(t, "1", got.header.Get("Retry-After"))
-	}
-	require.Equal(t, 503, f.do("GET", "/readyz", "", "").status)
-	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status)
-	state.MarkReady()
-	got := f.do("GET", "/readyz", "", "")
-	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "down"}}, got.json)
-	got = f.answers(200, "GET", "/v1/checkout", f.merchant.testKey, "", "X-Request-Id", "mine")
-	require.Equal(t, "mine", got.header.Get("X-Request-Id"))
 }
 
 // TestHead_AnswersAsGet asks a real server: net/http leaves the body out.

@@ -59,42 +59,8 @@ func TestLive_TheFormHasNoFieldForACard(t *testing.T) {
 	for _, not := range []string{`name="card_number"`, `name="exp"`, `name="cvc"`, `name="name"`, "cc-", "card.js", "Test mode", " 4242", "Simulated"} {
 		require.NotContains(t, body, not)
 	}
-	requireLabels(t, body)
 
 	require.NotContains(t, h.get("/"+h.session()).Body.String(), "stripe", "a test session knows nothing of the acquirer")
-}
-
-// Every other page of the session has the policy that all pages had before: see harness.do.
-func TestLive_ThePolicyOpensForTheFormOnly(t *testing.T) {
-	h, _ := newLiveHarness(t)
-	opened := func(w *httptest.ResponseRecorder) bool {
-		policy := w.Header().Get("Content-Security-Policy")
-		require.Contains(t, []string{closedPolicy, stripePolicy}, policy)
-		return policy == stripePolicy
-	}
-	for name, pay := range map[string]func(*harness, checkout.Ref, string) (contract.PaymentResult, error){
-		"completed": succeeds, "action": asksBank, "processing": takes, "checking": unknown,
-	} {
-		h.pay = pay
-		id := h.session(live)
-		require.True(t, opened(h.get("/"+id)), name)
-		w := h.post("/"+id, goodToken())
-		require.False(t, opened(w), name)
-		w = h.get(strings.TrimPrefix(w.Header().Get("Location"), "/checkout"))
-		require.Contains(t, w.Body.String(), `data-state="`+name+`"`)
-		require.False(t, opened(w), name)
-		require.False(t, opened(h.get("/"+id+"/status")), name)
-	}
-	require.False(t, opened(h.get("/"+h.session(live, func(n *storage.NewSession, _ *merchant.Merchant) { n.Lifetime = -1 }))))
-	require.False(t, opened(h.get("/nothing")))
-	require.False(t, opened(h.get("/"+h.session())))
-	require.True(t, opened(h.post("/"+h.session(live), url.Values{})), "the form once more")
-	h.pay = declines
-	id := h.session(live)
-	for range 3 {
-		h.post("/"+id, goodToken())
-	}
-	require.False(t, opened(h.get("/"+id)))
 }
 
 func TestLive_PaysWithAConfirmationToken(t *testing.T) {
