@@ -98,7 +98,6 @@ var plenty = Limits{
 
 var errPrivate = errors.New("must not lead to a private address")
 
-// anyPayout sets no bounds.
 func anyPayout(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, bool) {
 	return checkout.PayoutBounds{Most: money.MaxAmount}, true
 }
@@ -173,7 +172,6 @@ func (f *front) newMerchant(guard bool) shop {
 	return m
 }
 
-// answer is a received answer.
 type answer struct {
 	status int
 	header http.Header
@@ -233,7 +231,6 @@ func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// withoutID returns the body without the request's id.
 func (a answer) withoutID() string {
 	return strings.ReplaceAll(a.body, a.header.Get("X-Request-Id"), "req")
 }
@@ -241,14 +238,12 @@ func (a answer) withoutID() string {
 // refused is the status and the code of an error.
 func (a answer) refused() string { return fmt.Sprint(a.status, " ", a.json["error"]) }
 
-// timeIn reads a time of an answer.
 func timeIn(t *testing.T, text any) time.Time {
 	at, err := time.Parse(time.RFC3339, text.(string))
 	require.NoError(t, err)
 	return at
 }
 
-// params returns the params of all faults.
 func (a answer) params() []string {
 	var params []string
 	faults, _ := a.json["errors"].([]any)
@@ -261,19 +256,16 @@ func (a answer) params() []string {
 // ref names an object of the merchant in test mode.
 func (f *front) ref(id string) checkout.Ref { return f.merchant.Owner(checkout.ModeTest).Ref(id) }
 
-// count counts rows.
 func (f *front) count(table string) int {
 	return storagetest.Value[int](f.t, f.Database, `SELECT count(*) FROM `+table)
 }
 
-// exec changes rows behind the front end's back.
 func (f *front) exec(sql string, args ...any) {
 	f.Exec(f.t, sql, args...)
 }
 
 const validSession = `{"amount":10.5,"currency":"USD","payout_currency":"USDC"}`
 
-// newSession creates a session and returns its id.
 func (f *front) newSession(key string) string {
 	got := f.answers(201, "POST", "/v1/checkout", key, validSession)
 	return got.json["id"].(string)
@@ -292,7 +284,6 @@ func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
 	return at(got, "event", "id"), at(got, "delivery", "id")
 }
 
-// endReplays ends all bulk replays, like their workflows.
 func (f *front) endReplays() {
 	f.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE status = 'running'`)
 }
@@ -329,7 +320,6 @@ func at(a answer, path ...string) string {
 	return value.(string)
 }
 
-// ids returns the ids of a list's entries.
 func (a answer) ids() []string {
 	ids := []string{}
 	for _, entry := range a.json["data"].([]any) {

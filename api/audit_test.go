@@ -78,7 +78,6 @@ func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
 	require.Equal(t, 500, f.steer("replay").status)
 }
 
-// value asks the database for one text.
 func (f *front) value(sql string, args ...any) string {
 	return storagetest.Value[string](f.t, f.Database, sql, args...)
 }

@@ -31,13 +31,11 @@ func newDeliveryFront(t *testing.T) deliveryFront {
 	return deliveryFront{f, endpoint, delivery, f.ref(delivery)}
 }
 
-// get reads the delivery.
 func (f deliveryFront) get() answer {
 	got := f.answers(200, "GET", "/v1/deliveries/"+f.delivery, f.merchant.testKey, "")
 	return got
 }
 
-// steer asks for an action.
 func (f deliveryFront) steer(action string) answer {
 	return f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, "")
 }
@@ -57,7 +55,6 @@ func (f deliveryFront) attempt(run string, number, status int) {
 	require.NoError(f.t, f.store.Webhooks.FinishAttempt(f.t.Context(), f.ref, a, time.Hour))
 }
 
-// end ends the delivery.
 func (f deliveryFront) end(status webhook.DeliveryStatus) {
 	_, err := f.store.Webhooks.EndDelivery(f.t.Context(), f.ref, "", status)
 	require.NoError(f.t, err)

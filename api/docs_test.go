@@ -18,7 +18,6 @@ import (
 	"example.com/checkout/api/conformance"
 )
 
-// fetch asks for an asset, without a key.
 func (f *front) fetch(path string, header ...string) *httptest.ResponseRecorder {
 	r := newRequest(f.t, "GET", path, "")
 	for i := 0; i < len(header); i += 2 {

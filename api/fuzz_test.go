@@ -137,7 +137,6 @@ func requireInBounds(t *testing.T, s checkout.Session) {
 	}
 }
 
-// encodeSession writes a session as the body of a create.
 func encodeSession(t *testing.T, s checkout.Session) []byte {
 	body, err := checkout.EncodeJSON(map[string]any{
 		"amount": s.Amount, "currency": s.Currency, "payout_currency": s.PayoutCurrency, "customer_email": s.CustomerEmail,

@@ -114,7 +114,6 @@ func (f *front) crash() (over func()) {
 	return func() { f.exec(`DROP FUNCTION crash CASCADE`) }
 }
 
-// claimsRunOut makes all claims end.
 func (f *front) claimsRunOut() {
 	f.exec(`UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
 }
@@ -561,7 +560,6 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 	require.Equal(t, 1, f.count("checkout_session"))
 }
 
-// newKey gives a merchant another key.
 func (f *front) newKey(m shop, mode checkout.Mode, scopes ...string) (key, id string) {
 	key, id = merchant.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
 	require.NoError(f.t, f.store.Merchants.CreateAPIKey(f.t.Context(),

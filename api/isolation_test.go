@@ -178,7 +178,6 @@ func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
 	return o
 }
 
-// transactionOf returns the id of a session's payment.
 func (f *front) transactionOf(session string) string {
 	return f.value(`SELECT id FROM transaction WHERE session_id = $1`, session)
 }
@@ -321,7 +320,6 @@ func (m *isolation) knowsEveryRoute() {
 	}
 }
 
-// foreign asks for another owner's thing.
 func (m *isolation) foreign(o, c owner, r reach) {
 	what := fmt.Sprintf("%s %s of %s by %s", r.route, r.path, o, c)
 	asked := m.asked
@@ -344,7 +342,6 @@ func (m *isolation) foreign(o, c owner, r reach) {
 	require.Equal(m.t, asked, m.asked, "%s: Temporal was not asked", what)
 }
 
-// own asks for the caller's own thing.
 func (m *isolation) own(o owner, r reach) {
 	what := fmt.Sprintf("%s %s of %s", r.route, r.path, o)
 	got := m.ask(o, r, o.things)

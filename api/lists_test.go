@@ -116,7 +116,6 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 	}
 }
 
-// orEmpty returns a string, "" when it is absent.
 func orEmpty(value any) string {
 	text, _ := value.(string)
 	return text

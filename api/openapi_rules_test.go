@@ -25,7 +25,6 @@ func documentAt(t *testing.T, path ...string) any {
 	return value
 }
 
-// schemasIn are the schemas of the document by their names.
 func schemasIn(t *testing.T) map[string]any {
 	return documentAt(t, "components", "schemas").(map[string]any)
 }

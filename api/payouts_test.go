@@ -20,7 +20,6 @@ func (f *front) failedPayout() checkout.Ref {
 	return ref
 }
 
-// finishPayout ends a payout; "" is success.
 func (f *front) finishPayout(ref checkout.Ref, generation int, failure checkout.PayoutFailure) {
 	_, err := f.store.Payouts.FinishPayout(f.t.Context(), ref, generation, failure)
 	require.NoError(f.t, err)

@@ -327,8 +327,10 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	require.Empty(t, again.header.Get("Location"))
 
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, body).status, "the other mode")
-	other := f.newMerchant(true)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", other.testKey, body).status, "another merchant")
+	other, unguarded := f.newMerchant(true), f.newMerchant(false)
+	for _, key := range []string{other.testKey, unguarded.testKey, unguarded.testKey} {
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, body).status, "another merchant; one without the guard")
+	}
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":"A-2"}`)).status)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":7}`)).status)
 	require.Equal(t, 409, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":"7"}`)).status, "number or string")
@@ -338,36 +340,21 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status, "expired frees it")
 }
 
-// TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire checks the answer for an order that is paid.
-// The shop cannot use or expire the paid session, and must learn that its order is paid.
-func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
+// TestCreateSession_OrderIDOfASessionThatHasEnded: a shop cannot use or expire a paid session, and must learn that its
+// order is paid. A session past its time is about to free its order id.
+func TestCreateSession_OrderIDOfASessionThatHasEnded(t *testing.T) {
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
-	paid := f.do("POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
-	f.exec(`UPDATE checkout_session SET status = 'completed', ended_at = now() WHERE id = $1`, paid)
-	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
-	require.Equal(t, "409 order_id_in_use", again.refused())
-	require.Equal(t, paid, again.json["session_id"])
-	require.Equal(t, "completed", again.json["status"])
-	require.Equal(t, "The order with this metadata.order_id is already paid: its session is completed.", again.json["message"])
-}
-
-func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
-	f := newFront(t)
-	m := f.newMerchant(false)
-	for range 2 {
-		require.Equal(t, 201, f.do("POST", "/v1/checkout", m.testKey, with("metadata", `{"order_id":"A-1"}`)).status)
-	}
-}
-
-func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.T) {
-	f := newFront(t)
-	body := with("metadata", `{"order_id":"A-1"}`)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status)
+	first := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
 	f.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second'`)
 	got := f.answers(503, "POST", "/v1/checkout", f.merchant.testKey, body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.json, "session_id")
+	f.exec(`UPDATE checkout_session SET status = 'completed', ended_at = now()`)
+	got = f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, "409 order_id_in_use", got.refused())
+	require.Equal(t, []any{first, "completed"}, []any{got.json["session_id"], got.json["status"]})
+	require.Equal(t, "The order with this metadata.order_id is already paid: its session is completed.", got.json["message"])
 }
 
 func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.T) {

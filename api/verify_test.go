@@ -25,7 +25,6 @@ func (f *front) sentBody(mode checkout.Mode, event string) []byte {
 	return e.Body
 }
 
-// verify asks for an explanation.
 func (f *front) verify(key string, request map[string]any) answer {
 	text, err := json.Marshal(request)
 	require.NoError(f.t, err)
@@ -192,7 +191,6 @@ func orNone[T ~string](p *T) T {
 	return *p
 }
 
-// twice returns sentText as a JSON string.
 func twice(text string) string {
 	out, _ := json.Marshal(text) // a string can be encoded
 	return string(out)

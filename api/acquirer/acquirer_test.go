@@ -77,7 +77,6 @@ func report(id string) string {
 		"data": {"object": {"id": %q, "object": "payment_intent"}}}`, quoted(id), time.Now().Unix(), reference)
 }
 
-// quoted writes a text of ASCII in JSON.
 func quoted(text string) string {
 	return `"` + strings.ReplaceAll(text, "\x00", `\u0000`) + `"`
 }
@@ -132,7 +131,6 @@ func TestReports_DecideNothing(t *testing.T) {
 	require.Equal(t, checkout.StatusPending, got.Status, "a report of success completes nothing")
 }
 
-// counted returns how many reports this process has counted as refused.
 func counted(t *testing.T) (n int64) {
 	var all metricdata.ResourceMetrics
 	require.NoError(t, collect().Collect(t.Context(), &all))

@@ -118,7 +118,6 @@ func (s *service) makeMerchant(store *storage.Store) {
 	s.session = "cs_" + strings.SplitN(strings.SplitN(created.Body.String(), `"cs_`, 2)[1], `"`, 2)[0]
 }
 
-// send asks a server, see request.
 func (s *service) send(to http.Handler, address string, form url.Values, object string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	to.ServeHTTP(w, s.request(address, form, object))
@@ -221,7 +220,6 @@ func TestFaces_AnAnswerToNobodyIsNoFault(t *testing.T) {
 	require.NotContains(t, s.log.String(), `"WARN"`)
 }
 
-// shut makes PostgreSQL refuse everybody by name.
 func (s *service) shut() {
 	u := s.address()
 	name := strings.TrimPrefix(u.Path, "/")
@@ -231,7 +229,6 @@ func (s *service) shut() {
 	server.Exec(s.t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name)
 }
 
-// readOnly makes every statement that writes fail; the limits of an address are written.
 func (s *service) readOnly() {
 	s.exec(`ALTER DATABASE "` + strings.TrimPrefix(s.address().Path, "/") + `" SET default_transaction_read_only = on`)
 	s.relay.hangUp()

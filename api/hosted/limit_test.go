@@ -19,7 +19,6 @@ import (
 // slow lets through burst requests. The next token comes back after a quarter of an hour, when go test has given up.
 func slow(burst int) storage.Rate { return storage.Rate{PerSecond: 0.001, Burst: burst} }
 
-// from makes a request from an address.
 func (h *harness) from(address, method, path string, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(h.t.Context(), method, testURL+path, strings.NewReader(form.Encode()))
 	r.RemoteAddr = address

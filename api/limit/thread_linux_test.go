@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// niceness of the calling thread.
 func niceness(t *testing.T) int {
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	require.NoError(t, err)
