@@ -9,6 +9,7 @@ package hosted
 import (
 	"cmp"
 	"context"
+	"embed"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -160,3 +161,11 @@ func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	}
 	s.fail(w, r, failure.MethodNotAllowed)
 }
+
+//go:embed static/*
+var staticFiles embed.FS
+
+var files = web.LoadFiles(staticFiles, "static", "checkout.css")
+
+// asset returns the address of a file in static/.
+func (s *server) asset(name string) string { return files.URL(s.base+"/static", name) }

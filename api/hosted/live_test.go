@@ -20,15 +20,20 @@ import (
 
 const canaryToken = "ctoken_1SzCanary_9"
 
-// newLiveHarness is a page with a card network for live mode, and a live session.
-func newLiveHarness(t *testing.T) (h *harness, id string) {
-	h = newHarness(t)
-	acquirer, err := NewAcquirer(checkout.ModeLive, "pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
+// newStripe is a page that takes the cards of a mode with Stripe.
+func newStripe(t *testing.T, mode checkout.Mode, chain string) *harness {
+	h := newHarness(t)
+	acquirer, err := NewAcquirer(mode, "pk_"+string(mode)+"_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
-	h.server.Config.Chains = map[checkout.Mode]map[money.PayoutCurrency]string{checkout.ModeLive: {money.USDC: "eip155:1"}}
-	h.acquirer(checkout.ModeLive, acquirer)
-	id = h.session(live)
-	return h, id
+	h.server.Config.Chains = map[checkout.Mode]map[money.PayoutCurrency]string{mode: {money.USDC: chain}}
+	h.acquirer(mode, acquirer)
+	return h
+}
+
+// newLiveHarness is newStripe for live mode, with a live session.
+func newLiveHarness(t *testing.T) (h *harness, id string) {
+	h = newStripe(t, checkout.ModeLive, "eip155:1")
+	return h, h.session(live)
 }
 
 // acquirer makes a the acquirer of a mode.
@@ -292,14 +297,8 @@ func TestNewAcquirer_RefusesWhatWouldBeDangerous(t *testing.T) {
 	}
 }
 
-// newTestNetworks is a page that takes the cards of test mode with Stripe's test mode.
 func newTestNetworks(t *testing.T) *harness {
-	h := newHarness(t)
-	acquirer, err := NewAcquirer(checkout.ModeTest, "pk_test_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
-	require.NoError(t, err)
-	h.server.Config.Chains = map[checkout.Mode]map[money.PayoutCurrency]string{checkout.ModeTest: {money.USDC: "eip155:11155111"}}
-	h.acquirer(checkout.ModeTest, acquirer)
-	return h
+	return newStripe(t, checkout.ModeTest, "eip155:11155111")
 }
 
 func TestTestNetworks_TheFormIsTheAcquirersAndSaysTestMode(t *testing.T) {

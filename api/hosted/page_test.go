@@ -105,12 +105,7 @@ func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) 
 	h := newHarness(t)
 	id := h.session(func(n *storage.NewSession, _ *merchant.Merchant) { n.Locale = new(checkout.Locale("fr")) })
 	for cookie, want := range map[string]string{"": "fr", "es": "es"} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, testURL+"/"+id, nil)
-		r.Header.Set("Accept-Language", "de")
-		if cookie != "" {
-			r.AddCookie(&http.Cookie{Name: "lang", Value: cookie})
-		}
-		w := h.do(r)
+		w := h.ask("/"+id, "de", cookie)
 		require.Equal(t, want, w.Header().Get("Content-Language"))
 		require.Contains(t, w.Body.String(), `<html lang="`+want+`">`)
 	}
