@@ -86,6 +86,7 @@ type front struct {
 	handler  http.Handler
 	log      *bytes.Buffer
 	merchant shop
+	key      string // of the merchant in test mode
 }
 
 // plenty are limits that tests of other subjects never reach.
@@ -132,6 +133,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	}
 	f.handler = New(f.config)
 	f.merchant = f.newMerchant(true)
+	f.key = f.merchant.testKey
 	t.Cleanup(f.checkEvents)
 	return f
 }

@@ -17,7 +17,7 @@ func (f *front) noted() (all []string) {
 	entries, err := f.store.AuditLog.AuditEntries(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, pg.Page{Limit: 100})
 	require.NoError(f.t, err)
 	for _, e := range entries {
-		require.Regexp(f.t, "^API key “t” …"+f.merchant.testKey[len(f.merchant.testKey)-4:]+` \(key_[0-9a-z]{26}\)$`, e.Actor)
+		require.Regexp(f.t, "^API key “t” …"+f.key[len(f.key)-4:]+` \(key_[0-9a-z]{26}\)$`, e.Actor)
 		require.Equal(f.t, "192.0.2.1", e.Address)
 		all = append(all, e.Action)
 	}
@@ -48,7 +48,7 @@ func TestAudit_HasWhatAKeyDoes(t *testing.T) {
 	f.exec(`DELETE FROM audit_entry`)
 	var want []string
 	for _, c := range f.changes() {
-		got := f.do(c.method, c.path, f.merchant.testKey, c.body)
+		got := f.do(c.method, c.path, f.key, c.body)
 		require.Less(t, got.status, 300, c.path+got.body)
 		want = append(want, c.action)
 	}
@@ -71,7 +71,7 @@ func TestAudit_AKeyChangesNothingWithoutItsEntry(t *testing.T) {
 		if c.action == "webhook.resumed" { // it is not on hold: nothing changes
 			continue
 		}
-		require.Equal(t, 500, f.do(c.method, c.path, f.merchant.testKey, c.body).status, c.path)
+		require.Equal(t, 500, f.do(c.method, c.path, f.key, c.body).status, c.path)
 		require.Equal(t, before, everything(), c.path)
 	}
 	f.end(webhook.DeliveryFailed)

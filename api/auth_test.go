@@ -54,16 +54,16 @@ func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
 		}
 	}
 	require.NotContains(t, f.log.String(), someKey)
-	require.NotContains(t, f.log.String(), f.merchant.testKey)
+	require.NotContains(t, f.log.String(), f.key)
 }
 
 func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
 	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
-	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
+	id := f.newSession(f.key)
+	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.key, "").status)
 	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), f.ref(f.merchant.testKeyID)))
 	for range 50 {
-		require.Equal(t, 401, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
+		require.Equal(t, 401, f.do("GET", "/v1/checkout/"+id, f.key, "").status)
 	}
 	require.Equal(t, 403, f.do("GET", "/v1/checkout/"+id, f.merchant.liveKey, "").status, "only that key")
 }
@@ -83,7 +83,7 @@ func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
 	conn := f.Connect(t)
 	_, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE api_key`)
 	require.NoError(t, err)
-	got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.merchant.testKey, "")
+	got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.key, "")
 	require.Equal(t, "503 unavailable", got.refused())
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.body, "lock")

@@ -26,18 +26,18 @@ type deliveryFront struct {
 
 func newDeliveryFront(t *testing.T) deliveryFront {
 	f := newFront(t)
-	endpoint, _ := f.newEndpoint(f.merchant.testKey)
-	_, delivery := f.newDelivery(f.merchant.testKey, endpoint)
+	endpoint, _ := f.newEndpoint(f.key)
+	_, delivery := f.newDelivery(f.key, endpoint)
 	return deliveryFront{f, endpoint, delivery, f.ref(delivery)}
 }
 
 func (f deliveryFront) get() answer {
-	got := f.answers(200, "GET", "/v1/deliveries/"+f.delivery, f.merchant.testKey, "")
+	got := f.answers(200, "GET", "/v1/deliveries/"+f.delivery, f.key, "")
 	return got
 }
 
 func (f deliveryFront) steer(action string) answer {
-	return f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, "")
+	return f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.key, "")
 }
 
 // attempt makes an attempt of a run. With status 0 the attempt stays under way.
@@ -141,7 +141,7 @@ func TestReplayDelivery_NeedsItsEndAndItsRegistration(t *testing.T) {
 	f := newDeliveryFront(t)
 	require.Equal(t, "409 delivery_in_progress", f.steer("replay").refused())
 	f.end(webhook.DeliveryFailed)
-	f.do("DELETE", "/v1/webhooks/"+f.endpoint, f.merchant.testKey, "")
+	f.do("DELETE", "/v1/webhooks/"+f.endpoint, f.key, "")
 	require.Equal(t, "409 webhook_deleted", f.steer("replay").refused())
 	f.exec(`UPDATE webhook_delivery SET session_url = true`)
 	require.Equal(t, 202, f.steer("replay").status, "a session's own URL outlives the registration that signs")
@@ -175,9 +175,9 @@ func TestRetryDelivery_SaysWhyNot(t *testing.T) {
 	f.steer("hold")
 	require.Equal(t, "409 delivery_held", f.steer("retry_now").refused())
 	f.exec(`UPDATE webhook_delivery SET held = false`)
-	f.do("POST", "/v1/webhooks/"+f.endpoint+"/hold", f.merchant.testKey, "")
+	f.do("POST", "/v1/webhooks/"+f.endpoint+"/hold", f.key, "")
 	require.Equal(t, "409 delivery_held", f.steer("retry_now").refused())
-	f.do("POST", "/v1/webhooks/"+f.endpoint+"/resume", f.merchant.testKey, "")
+	f.do("POST", "/v1/webhooks/"+f.endpoint+"/resume", f.key, "")
 	f.attempt("run", 1, 0)
 	require.Equal(t, "409 delivery_in_progress", f.steer("retry_now").refused())
 	f.end(webhook.DeliveryFailed)
@@ -217,7 +217,7 @@ func TestHoldDelivery_AndResume(t *testing.T) {
 	require.Equal(t, []string{f.delivery + " resume", f.delivery + " resume", f.delivery + " resume"}, signals)
 
 	f.steer("hold")
-	f.do("POST", "/v1/webhooks/"+f.endpoint+"/hold", f.merchant.testKey, "")
+	f.do("POST", "/v1/webhooks/"+f.endpoint+"/hold", f.key, "")
 	got := f.steer("resume")
 	require.Equal(t, 200, got.status)
 	require.Equal(t, true, got.json["held"], "its registration is on hold too")

@@ -62,7 +62,7 @@ func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
 
 func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) { // checkEvents finds a missing field
 	f := newFront(t)
-	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
+	for _, key := range []string{f.key, f.merchant.liveKey} {
 		created := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["merchant.updated"]}`)
 		endpoint := created.json["id"].(string)
 		for _, typ := range webhook.EventTypes {
@@ -86,15 +86,14 @@ func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) { // 
 
 func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	endpoint, _ := f.newEndpoint(key)
-	f.newEndpoint(key)
+	endpoint, _ := f.newEndpoint(f.key)
+	f.newEndpoint(f.key)
 	var started []client.StartWorkflowOptions
 	f.temporal.Start = func(o client.StartWorkflowOptions) error {
 		started = append(started, o)
 		return nil
 	}
-	_, delivery := f.newDelivery(key, endpoint)
+	_, delivery := f.newDelivery(f.key, endpoint)
 	require.Equal(t, 1, f.count("webhook_delivery"))
 	require.Len(t, started, 1)
 	require.Equal(t, delivery, started[0].ID)
@@ -102,7 +101,7 @@ func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
 	require.Equal(t, "checkout.completed to shop.example ("+endpoint+")", started[0].StaticSummary)
 
 	f.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
-	f.newDelivery(key, endpoint)
+	f.newDelivery(f.key, endpoint)
 	require.Equal(t, 2, f.count("webhook_delivery"), "Reconcile starts it")
 	require.Contains(t, f.log.String(), "left to Reconcile")
 }

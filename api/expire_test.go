@@ -17,22 +17,22 @@ import (
 
 func TestExpireSession_PendingThenAgain(t *testing.T) {
 	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
+	id := f.newSession(f.key)
 	calls := 0
 	f.expireAs(func(id string) error {
 		calls++
 		return f.endsExpired(f.merchant, checkout.ModeTest)(id)
 	})
-	first := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
+	first := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.key, "")
 	require.Equal(t, "expired", first.json["status"])
 	require.Equal(t, id, first.json["id"])
 	require.Equal(t, "https://pay.example.com/c/"+id, first.json["url"])
-	again := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "{}")
+	again := f.answers(200, "POST", "/v1/checkout/"+id+"/expire", f.key, "{}")
 	require.Equal(t, first.body, again.body, "a retry after a lost answer is safe")
 	require.Equal(t, 1, calls)
 	require.Equal(t, []string{"session.expiry_requested"}, f.noted(), "as in the dashboard; a repeat notes nothing")
 	require.Equal(t, id+" before its time", f.value(`SELECT subject || ' ' || detail FROM audit_entry`))
-	require.Equal(t, first.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
+	require.Equal(t, first.body, f.do("GET", "/v1/checkout/"+id, f.key, "").body)
 }
 
 func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
@@ -56,12 +56,12 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 		"Temporal says who knows":  {errors.New("secret inner words"), "attempts = 0", 503, "unavailable"},
 		"expired, as it should be": {nil, "status = 'expired', ended_at = now()", 200, nil},
 	} {
-		id := f.newSession(f.merchant.testKey)
+		id := f.newSession(f.key)
 		f.expireAs(func(string) error {
 			f.exec(`UPDATE checkout_session SET `+tc.row+` WHERE id = $1`, id)
 			return tc.err
 		})
-		got := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
+		got := f.do("POST", "/v1/checkout/"+id+"/expire", f.key, "")
 		require.Equal(t, tc.status, got.status, name)
 		require.Equal(t, tc.code, got.json["error"], name)
 		require.NotContains(t, got.body, "10.1.1.1")
@@ -87,24 +87,24 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 func TestExpireSession_TakesAnEmptyBodyOfAnyType(t *testing.T) { // some clients cannot leave the header out
 	f := newFront(t)
 	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
-	path := "/v1/checkout/" + f.newSession(f.merchant.testKey) + "/expire"
-	f.answers(413, "POST", path, f.merchant.testKey, strings.Repeat(" ", 64<<10+1))
-	f.answers(415, "POST", path, f.merchant.testKey, "a=b", "Content-Type", "application/x-www-form-urlencoded")
-	f.answers(200, "POST", path, f.merchant.testKey, "", "Content-Type", "application/x-www-form-urlencoded")
+	path := "/v1/checkout/" + f.newSession(f.key) + "/expire"
+	f.answers(413, "POST", path, f.key, strings.Repeat(" ", 64<<10+1))
+	f.answers(415, "POST", path, f.key, "a=b", "Content-Type", "application/x-www-form-urlencoded")
+	f.answers(200, "POST", path, f.key, "", "Content-Type", "application/x-www-form-urlencoded")
 }
 
 func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
 	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
+	id := f.newSession(f.key)
 	var asked []string
 	f.temporal.Update = func(o client.UpdateWorkflowOptions) error {
 		asked = append(asked, o.UpdateName+" "+o.WorkflowID)
 		return f.endsExpired(f.merchant, checkout.ModeTest)(o.WorkflowID)
 	}
 	for _, body := range []string{"", "{}"} { // a repeat after a lost answer is safe
-		got := f.answers(200, "POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
+		got := f.answers(200, "POST", "/v1/test/checkout/"+id+"/advance", f.key, body)
 		require.Equal(t, "expired", got.json["status"])
-		require.Equal(t, got.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
+		require.Equal(t, got.body, f.do("GET", "/v1/checkout/"+id, f.key, "").body)
 	}
 	require.Equal(t, []string{"advance " + id}, asked)
 }
@@ -112,11 +112,11 @@ func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
 func TestAdvanceSession_SaysWhyNot(t *testing.T) {
 	f := newFront(t)
 	advance := func(id, body string) answer {
-		return f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
+		return f.do("POST", "/v1/test/checkout/"+id+"/advance", f.key, body)
 	}
 	require.Equal(t, 404, advance(checkout.NewID(checkout.PrefixSession), "").status)
 	for _, status := range []string{"completed", "failed"} {
-		id := f.newSession(f.merchant.testKey)
+		id := f.newSession(f.key)
 		f.exec(`UPDATE checkout_session SET status = $1, ended_at = now() WHERE id = $2`, status, id)
 		got := advance(id, "")
 		require.Equal(t, "409 session_not_pending", got.refused())
@@ -124,7 +124,7 @@ func TestAdvanceSession_SaysWhyNot(t *testing.T) {
 	}
 	for _, err := range []error{serviceerror.NewUnavailable("10.1.1.1"), errors.New("inner words"), serviceerror.NewNotFound("closed, but the row is behind")} {
 		f.expireAs(func(string) error { return err })
-		got := advance(f.newSession(f.merchant.testKey), "")
+		got := advance(f.newSession(f.key), "")
 		require.Equal(t, 503, got.status)
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}
@@ -132,14 +132,14 @@ func TestAdvanceSession_SaysWhyNot(t *testing.T) {
 
 func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T) {
 	f := newFront(t)
-	id := f.newSession(f.merchant.testKey)
+	id := f.newSession(f.key)
 	f.temporal.Update = func(client.UpdateWorkflowOptions) error { return nil }
 	f.temporal.State = contract.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
-	got := f.answers(200, "POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
+	got := f.answers(200, "POST", "/v1/test/checkout/"+id+"/advance", f.key, "")
 	require.Equal(t, "pending", got.json["status"])
 
 	f.expireAs(func(string) error { return temporal.NewApplicationError("no", contract.ErrTypePaymentInFlight) })
-	again := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
+	again := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.key, "")
 	require.Equal(t, 200, again.status, "the workflow need not be told twice")
 	require.Equal(t, got.body, again.body)
 }
@@ -148,11 +148,10 @@ func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T
 // entry is in workflows/checkout.
 func TestTimeline_EndsByTheClock(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	id := f.newSession(key)
+	id := f.newSession(f.key)
 	first, _ := f.pay(id, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureInsufficientFunds})
 	f.exec(`UPDATE checkout_session SET expires_at = clock_timestamp() WHERE id = $1`, id)
-	byClock := f.do("GET", "/v1/checkout/"+id, key, "").json
+	byClock := f.do("GET", "/v1/checkout/"+id, f.key, "").json
 	entry := func(status string, at any) map[string]any {
 		return map[string]any{"status": status, "at": at, "transaction_id": nil, "payout_id": nil, "reason": nil}
 	}
@@ -162,7 +161,7 @@ func TestTimeline_EndsByTheClock(t *testing.T) {
 		entry("pending", byClock["created_at"]), declined, entry("expired", byClock["expires_at"]),
 	}, byClock["timeline"])
 	require.NoError(t, f.endsExpired(f.merchant, checkout.ModeTest)(id))
-	byRun := f.do("GET", "/v1/checkout/"+id, key, "").json["timeline"].([]any)
+	byRun := f.do("GET", "/v1/checkout/"+id, f.key, "").json["timeline"].([]any)
 	require.Len(t, byRun, 3)
 	require.Equal(t, "expired", byRun[2].(map[string]any)["status"])
 }

@@ -54,7 +54,7 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 	if !strings.Contains(c.path+c.body, "{id}") {
 		return c.path, c.body, "", ""
 	}
-	id, secret = f.newEndpoint(f.merchant.testKey)
+	id, secret = f.newEndpoint(f.key)
 	return strings.ReplaceAll(c.path, "{id}", id), strings.ReplaceAll(c.body, "{id}", id), id, secret
 }
 
@@ -62,6 +62,7 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 func (f *front) forAnotherMerchant(t *testing.T) *front {
 	other := *f
 	other.t, other.merchant = t, f.newMerchant(true)
+	other.key = other.merchant.testKey
 	return &other
 }
 
@@ -77,7 +78,7 @@ func (f *front) started() *[]string {
 
 // createsWithKey creates a session with the Idempotency-Key k.
 func (f *front) createsWithKey() answer {
-	return f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k")
+	return f.do("POST", "/v1/checkout", f.key, validSession, idempotent, "k")
 }
 
 // createInBackground is createsWithKey for an answer that may wait.
@@ -121,7 +122,7 @@ func TestIdempotency_ARepeatGetsTheFirstAnswerByteForByte(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := all.forAnotherMerchant(t)
 			path, body, _, _ := f.prepare(name)
-			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
+			starts, before, key := f.started(), f.count(c.effect), f.key
 			first := f.do("POST", path, key, body, idempotent, "k 1")
 			require.Equal(t, c.status, first.status, first.body)
 			require.Empty(t, first.header.Get("Idempotent-Replayed"))
@@ -149,8 +150,8 @@ func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
 	path, body, _, _ := f.prepare("registration")
 	newer := *f
 	newer.MasterKeys = pg.NewMasterKey("k2") + "," + f.MasterKeys
-	require.Equal(t, 201, newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k").status)
-	again := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+	require.Equal(t, 201, newer.second().do("POST", path, f.key, body, idempotent, "k").status)
+	again := f.do("POST", path, f.key, body, idempotent, "k")
 	require.Equal(t, "503 unavailable", again.refused(), again.body)
 	require.Equal(t, "1", again.header.Get("Retry-After"))
 	require.NotContains(t, again.body, `"k2`) // a request id may contain k2
@@ -164,7 +165,7 @@ func TestIdempotency_KeepsNothingThatCanBeRead(t *testing.T) {
 			f := newFront(t)
 			path, body, _, _ := f.prepare(name)
 			over := f.crash()
-			first := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+			first := f.do("POST", path, f.key, body, idempotent, "k")
 			hidden := []string{"shop.example", "status", "created_at"}
 			for _, member := range []string{"id", "secret", "webhook_secret", "event", "delivery"} {
 				switch value := first.json[member].(type) {
@@ -186,7 +187,7 @@ func TestIdempotency_KeepsNothingThatCanBeRead(t *testing.T) {
 			check()
 			over()
 			f.claimsRunOut()
-			require.Less(t, f.do("POST", path, f.merchant.testKey, body, idempotent, "k").status, 300)
+			require.Less(t, f.do("POST", path, f.key, body, idempotent, "k").status, 300)
 			require.Equal(t, 1, f.count("idempotent_request WHERE status IS NOT NULL AND seed = ''"))
 			check()
 		})
@@ -199,7 +200,7 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 		t.Run(name, func(t *testing.T) {
 			f := all.forAnotherMerchant(t)
 			path, body, id, secret := f.prepare(name)
-			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
+			starts, before, key := f.started(), f.count(c.effect), f.key
 			over := f.crash()
 			lost := f.do("POST", path, key, body, idempotent, "k")
 			require.Equal(t, c.status, lost.status, lost.body)
@@ -248,24 +249,24 @@ func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
 		f = newFront(t)
 		path, body, id, _ := f.prepare(name)
 		over := f.crash()
-		first = f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+		first = f.do("POST", path, f.key, body, idempotent, "k")
 		over()
 		f.claimsRunOut()
 		if id == "" {
 			id, _ = first.json["id"].(string)
 		}
 		change(f, id)
-		again = f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+		again = f.do("POST", path, f.key, body, idempotent, "k")
 		return f, first, again
 	}
 	t.Run("a registration came: the session's own secret still signs", func(t *testing.T) {
-		_, first, again := lost(t, "session", func(f *front, _ string) { f.newEndpoint(f.merchant.testKey) })
+		_, first, again := lost(t, "session", func(f *front, _ string) { f.newEndpoint(f.key) })
 		require.Contains(t, first.json, "webhook_secret")
 		require.Equal(t, first.body, again.body)
 	})
 	t.Run("the registration went: no secret that never signs", func(t *testing.T) {
 		_, first, again := lost(t, "session of a registration", func(f *front, id string) {
-			require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+			require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.key, "").status)
 		})
 		require.NotContains(t, first.json, "webhook_secret")
 		require.Equal(t, first.body, again.body)
@@ -281,7 +282,7 @@ func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
 	})
 	t.Run("the registration was deleted: it is not there", func(t *testing.T) {
 		f, first, again := lost(t, "registration", func(f *front, id string) {
-			require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+			require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.key, "").status)
 		})
 		require.Equal(t, 201, first.status)
 		require.Equal(t, 404, again.status, again.body)
@@ -289,7 +290,7 @@ func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
 	})
 	t.Run("the registration gets other events: the same test event", func(t *testing.T) {
 		f, first, again := lost(t, "test event", func(f *front, id string) {
-			require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+id, f.merchant.testKey, `{"events":["payout.sent"]}`).status)
+			require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+id, f.key, `{"events":["payout.sent"]}`).status)
 		})
 		require.Equal(t, first.body, again.body)
 		require.Equal(t, 1, f.count("event"))
@@ -308,18 +309,18 @@ func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
 func TestIdempotency_TheSameKeyOfAnotherRouteMerchantOrModeIsItsOwn(t *testing.T) {
 	f := newFront(t)
 	other := f.newMerchant(true)
-	a, _ := f.newEndpoint(f.merchant.testKey)
-	b, _ := f.newEndpoint(f.merchant.testKey)
+	a, _ := f.newEndpoint(f.key)
+	b, _ := f.newEndpoint(f.key)
 	seen := map[string]bool{}
 	for _, request := range [][3]string{
-		{"/v1/checkout", f.merchant.testKey, validSession},
+		{"/v1/checkout", f.key, validSession},
 		{"/v1/checkout", f.merchant.liveKey, validSession},
 		{"/v1/checkout", other.testKey, validSession},
 		{"/v1/checkout", other.liveKey, with("amount", "7")},
-		{"/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["*"]}`},
-		{"/v1/webhooks/" + a + "/test", f.merchant.testKey, ""},
-		{"/v1/webhooks/" + b + "/test", f.merchant.testKey, ""},
-		{"/v1/webhooks/" + b + "/rotate_secret", f.merchant.testKey, ""},
+		{"/v1/webhooks", f.key, `{"url":"https://shop.example/hook","events":["*"]}`},
+		{"/v1/webhooks/" + a + "/test", f.key, ""},
+		{"/v1/webhooks/" + b + "/test", f.key, ""},
+		{"/v1/webhooks/" + b + "/rotate_secret", f.key, ""},
 	} {
 		got := f.do("POST", request[0], request[1], request[2], idempotent, "k")
 		require.Less(t, got.status, 300, got.body)
@@ -343,9 +344,8 @@ func TestIdempotency_TheSameKeyOfAnotherRouteMerchantOrModeIsItsOwn(t *testing.T
 
 func TestIdempotency_RefusedRequestsAreNotKept(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
 	order := with("metadata", `{"order_id":"A"}`)
-	holder := f.do("POST", "/v1/checkout", key, order).json["id"].(string)
+	holder := f.do("POST", "/v1/checkout", f.key, order).json["id"].(string)
 	for _, c := range []struct {
 		path, body string
 		status     int
@@ -361,14 +361,14 @@ func TestIdempotency_RefusedRequestsAreNotKept(t *testing.T) {
 		{"/v1/webhooks/" + checkout.NewID("wh") + "/test", "", 404, nil},
 	} {
 		for range 2 {
-			got := f.do("POST", c.path, key, c.body, append(c.header, idempotent, "k")...)
+			got := f.do("POST", c.path, f.key, c.body, append(c.header, idempotent, "k")...)
 			require.Equal(t, c.status, got.status, got.body)
 			require.Empty(t, got.header.Get("Idempotent-Replayed"))
 			require.Zero(t, f.count("idempotent_request"))
 		}
 	}
 	require.NoError(t, f.endsExpired(f.merchant, checkout.ModeTest)(holder))
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", key, order, idempotent, "k").status, "the key comes with a body that is right")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.key, order, idempotent, "k").status, "the f.key comes with a body that is right")
 }
 
 // TestIdempotency_AnEndlessPathIsNotFound: PostgreSQL takes no text of thousands of letters into an index.
@@ -378,9 +378,9 @@ func TestIdempotency_AnEndlessPathIsNotFound(t *testing.T) {
 	for range 200 {
 		endless += checkout.NewID("cs")
 	}
-	want := f.answers(404, "POST", "/v1/checkout/"+endless+"/expire", f.merchant.testKey, "")
+	want := f.answers(404, "POST", "/v1/checkout/"+endless+"/expire", f.key, "")
 	for _, path := range []string{"/v1/checkout/" + endless + "/expire", "/v1/checkout/" + strings.Repeat("%41", 2000) + "/expire"} {
-		got := f.answers(404, "POST", path, f.merchant.testKey, "", idempotent, "k")
+		got := f.answers(404, "POST", path, f.key, "", idempotent, "k")
 		require.Equal(t, want.json["error"], got.json["error"])
 	}
 	require.Zero(t, f.count("idempotent_request"))
@@ -410,13 +410,12 @@ func TestIdempotency_ARepeatWaitsForTheFirstAnswer(t *testing.T) {
 	other := f.second()
 	other.config.Shares = limit.NewShares(1)
 	other.handler = New(other.config)
-	key := f.merchant.testKey
-	other.answers(201, "POST", "/v1/checkout", key, validSession) // this process knows the key
+	other.answers(201, "POST", "/v1/checkout", f.key, validSession) // this process knows the key
 
 	answers, goOn := f.hangingCreate()
 	other.createInBackground(answers)
 	time.Sleep(300 * time.Millisecond) // so that the repeat usually waits before the next one comes
-	got := other.do("POST", "/v1/checkout", key, validSession)
+	got := other.do("POST", "/v1/checkout", f.key, validSession)
 	close(goOn)
 	require.Equal(t, 201, got.status, got.body)
 	first, second := <-answers, <-answers
@@ -447,7 +446,7 @@ func TestIdempotency_AWaitEndsWithItsClient(t *testing.T) {
 	ctx, gone := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer gone()
 	r := newRequest(t, "POST", "/v1/checkout", validSession).WithContext(ctx)
-	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set("Authorization", "Bearer "+f.key)
 	r.Header.Set(idempotent, "k")
 	f.handler.ServeHTTP(httptest.NewRecorder(), r)
 	close(goOn)
@@ -476,8 +475,7 @@ func TestIdempotency_HundredAtOnceInTwoProcessesMakeOneSession(t *testing.T) {
 
 func TestIdempotency_AfterADayItIsANewRequest(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	create := func(body string) answer { return f.do("POST", "/v1/checkout", key, body, idempotent, "k") }
+	create := func(body string) answer { return f.do("POST", "/v1/checkout", f.key, body, idempotent, "k") }
 	first := create(validSession)
 	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '23 hours 59 minutes'`)
 	require.Equal(t, first.body, create(validSession).body)
@@ -511,7 +509,7 @@ func TestIdempotency_AnUnknownOutcomeMayBeRepeatedAtOnce(t *testing.T) {
 		return failure
 	}
 	create := func(body string) answer {
-		return f.do("POST", "/v1/checkout", f.merchant.testKey, body, idempotent, "k")
+		return f.do("POST", "/v1/checkout", f.key, body, idempotent, "k")
 	}
 	for range 3 {
 		require.Equal(t, 503, create(validSession).status)
@@ -535,7 +533,7 @@ func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
 		return context.Canceled
 	}
 	r := newRequest(t, "POST", "/v1/checkout", validSession).WithContext(ctx)
-	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set("Authorization", "Bearer "+f.key)
 	r.Header.Set(idempotent, "k")
 	require.Equal(t, 503, f.send(r).status)
 	f.temporal.Start = func(client.StartWorkflowOptions) error { panic("x") }

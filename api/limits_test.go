@@ -42,8 +42,8 @@ func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 		method, key string
 		burst       int
 	}{
-		{"GET", f.merchant.testKey, 4},
-		{"POST", f.merchant.testKey, 2},
+		{"GET", f.key, 4},
+		{"POST", f.key, 2},
 		{"GET", f.merchant.liveKey, 6},
 		{"POST", f.merchant.liveKey, 6},
 	} {
@@ -72,10 +72,10 @@ func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
 
 func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
 	f := newFront(t, slowly(5, 1, 5, 5))
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.key, validSession).status)
 	body := strings.NewReader("{}")
 	r := newRequest(t, "POST", "/v1/checkout", "")
-	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set("Authorization", "Bearer "+f.key)
 	r.Header.Set(idempotent, "k")
 	r.Body = io.NopCloser(body)
 	require.Equal(t, 429, f.send(r).status)
@@ -104,7 +104,7 @@ func TestLimits_BadKeysArePerAddress(t *testing.T) {
 		}
 		require.Equal(t, "429 rate_limited", got.refused())
 		require.NotEmpty(t, got.header.Get("Retry-After"))
-		require.Equal(t, 200, from("192.0.2.1:1", f.merchant.testKey).status, "a good key is not hurt")
+		require.Equal(t, 200, from("192.0.2.1:1", f.key).status, "a good key is not hurt")
 	}
 	require.Equal(t, 401, from("192.0.2.2:1", someKey).status)
 	for i := range 8 { // the addresses of one IPv6 network count together
@@ -112,7 +112,7 @@ func TestLimits_BadKeysArePerAddress(t *testing.T) {
 	}
 	require.Equal(t, 401, from("@", someKey).status, "a unix socket")
 	require.NoError(t, f.store.Merchants.RevokeAPIKey(t.Context(), f.ref(f.merchant.testKeyID)))
-	require.Equal(t, 429, from("192.0.2.1:1", f.merchant.testKey).status, "a revoked key is a bad one")
+	require.Equal(t, 429, from("192.0.2.1:1", f.key).status, "a revoked key is a bad one")
 	f.exec(`UPDATE token_bucket SET at = at - interval '1001 seconds' WHERE kind = 'address'`)
 	require.Equal(t, 401, from("192.0.2.1:1", someKey).status)
 	require.Equal(t, 429, from("192.0.2.1:1", someKey).status)
@@ -123,7 +123,7 @@ func TestLimits_BadKeysArePerAddress(t *testing.T) {
 func TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection(t *testing.T) {
 	f := newFront(t, thirdOfTheConnections)
 	other := f.newMerchant(true)
-	for _, key := range []string{f.merchant.testKey, other.testKey} { // this process knows both
+	for _, key := range []string{f.key, other.testKey} { // this process knows both
 		require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "").status)
 	}
 	tx, err := f.Connect(t).Begin(t.Context())
@@ -135,7 +135,7 @@ func TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection(t *testing
 	for range 40 {
 		flood.Go(func() {
 			r := newRequest(t, "GET", "/v1/checkout", "").WithContext(ctx)
-			r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+			r.Header.Set("Authorization", "Bearer "+f.key)
 			f.handler.ServeHTTP(httptest.NewRecorder(), r)
 		})
 	}
@@ -154,16 +154,15 @@ func TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection(t *testing
 
 func TestShares_WhoWaitsTooLongForItsTurnIsToldSo(t *testing.T) {
 	f := newFront(t, thirdOfTheConnections)
-	key := f.merchant.testKey
-	require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "").status)
+	require.Equal(t, 200, f.do("GET", "/v1/checkout", f.key, "").status)
 	turn, err := f.config.Shares.Enter(t.Context(), f.merchant.ID+" read")
 	require.NoError(t, err)
-	got := f.do("GET", "/v1/checkout", key, "")
+	got := f.do("GET", "/v1/checkout", f.key, "")
 	require.Equal(t, "429 rate_limited", got.refused(), got.body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", key, validSession).status, "writes have their own")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.key, validSession).status, "writes have their own")
 	turn.Leave(false)
-	require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "").status)
+	require.Equal(t, 200, f.do("GET", "/v1/checkout", f.key, "").status)
 }
 
 func TestReadyz_AnybodyMayAskAndTheSystemsAreAskedOnce(t *testing.T) {

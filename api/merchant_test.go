@@ -29,25 +29,24 @@ func TestMerchant_SaysWhoseKeyItIs(t *testing.T) {
 // TestTransactions_ShowsDecidedPayments: an undecided payment is not there, and the session says that one is under way.
 func TestTransactions_ShowsDecidedPayments(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
 	session, _ := f.newPayout(f.merchant, checkout.ModeTest)
 	id := f.transactionOf(session)
-	got := f.answers(200, "GET", "/v1/transactions/"+id, key, "")
+	got := f.answers(200, "GET", "/v1/transactions/"+id, f.key, "")
 	require.Equal(t, session, got.json["session_id"])
-	require.Equal(t, []string{id}, f.do("GET", "/v1/transactions?status=succeeded", key, "").ids())
-	require.Empty(t, f.do("GET", "/v1/transactions?status=failed", key, "").ids())
-	require.Equal(t, []string{session}, f.do("GET", "/v1/checkout?transaction="+id, key, "").ids())
+	require.Equal(t, []string{id}, f.do("GET", "/v1/transactions?status=succeeded", f.key, "").ids())
+	require.Empty(t, f.do("GET", "/v1/transactions?status=failed", f.key, "").ids())
+	require.Equal(t, []string{session}, f.do("GET", "/v1/checkout?transaction="+id, f.key, "").ids())
 
 	f.exec(`UPDATE transaction SET customer_email = 'Ann@shop.example' WHERE id = $1`, id)
-	require.Equal(t, []string{session}, f.do("GET", "/v1/checkout?customer_email=ann@shop.example", key, "").ids())
-	require.Empty(t, f.do("GET", "/v1/checkout?customer_email=bob@shop.example", key, "").ids())
-	require.Equal(t, []string{"customer_email"}, f.do("GET", "/v1/checkout?customer_email=x", key, "").params())
+	require.Equal(t, []string{session}, f.do("GET", "/v1/checkout?customer_email=ann@shop.example", f.key, "").ids())
+	require.Empty(t, f.do("GET", "/v1/checkout?customer_email=bob@shop.example", f.key, "").ids())
+	require.Equal(t, []string{"customer_email"}, f.do("GET", "/v1/checkout?customer_email=x", f.key, "").params())
 
 	f.exec(`DELETE FROM payout`)
 	f.exec(`UPDATE transaction SET status = 'processing', completed_at = NULL WHERE id = $1`, id)
 	f.exec(`UPDATE checkout_session SET status = 'pending', ended_at = NULL, payment_in_flight = true WHERE id = $1`, session)
-	require.Equal(t, 404, f.do("GET", "/v1/transactions/"+id, key, "").status)
-	require.Empty(t, f.do("GET", "/v1/transactions", key, "").ids())
-	paying := f.do("GET", "/v1/checkout/"+session, key, "")
+	require.Equal(t, 404, f.do("GET", "/v1/transactions/"+id, f.key, "").status)
+	require.Empty(t, f.do("GET", "/v1/transactions", f.key, "").ids())
+	paying := f.do("GET", "/v1/checkout/"+session, f.key, "")
 	require.Equal(t, []any{"pending", true, nil}, []any{paying.json["status"], paying.json["payment_in_progress"], paying.json["transaction"]})
 }

@@ -146,16 +146,16 @@ func TestOpenAPI_EverySuccessHasAnExample(t *testing.T) {
 func TestOpenAPI_EventsOfPaymentsAndPayouts(t *testing.T) {
 	f := newFront(t)
 	for _, failure := range []checkout.PayoutFailure{"", checkout.PayoutInsufficientLiquidity} {
-		session := f.newSession(f.merchant.testKey)
+		session := f.newSession(f.key)
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 		_, followUp := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		ref := f.ref(followUp.PayoutID)
 		f.finishPayout(ref, 1, failure)
 	}
-	unnamed := f.newSession(f.merchant.testKey) // refused before the card network named the card
+	unnamed := f.newSession(f.key) // refused before the card network named the card
 	f.payWith(checkout.PaymentMethod{Type: "card"}, unnamed, checkout.ChargeResult{
 		Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError})
-	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+unnamed, f.merchant.testKey, "").status)
+	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+unnamed, f.key, "").status)
 	require.Equal(t, 7, f.count("event"))
 }
 
@@ -177,9 +177,8 @@ func (f *front) payWith(
 // promises it. The 403 is in TestScopes_EveryRouteAndScope, the 404 in TestIsolation_EveryRouteAndPair.
 func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
 	broken := *f
-	// Every handler that needs a key calls the store, and so panics.
+	// Every handler that needs a f.key calls the store, and so panics.
 	broken.config.Store = Store{Sessions: &storage.Sessions{}, Webhooks: &storage.WebhookSecretReader{}}
 	broken.handler = New(broken.config)
 	slow := *f
@@ -189,7 +188,7 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	const exhausted = "192.0.2.8:1" // has had its one request without a key
+	const exhausted = "192.0.2.8:1" // has had its one request without a f.key
 	first := newRequest(t, "GET", "/v1/checkout", "")
 	first.RemoteAddr = exhausted
 	require.Equal(t, 401, slow.send(first).status)
@@ -235,7 +234,7 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 				continue
 			}
 			r := newRequest(t, o.Method, strings.Replace(o.Path, "{id}", own[o.Path], 1), "")
-			r.Header.Set("Authorization", "Bearer "+key)
+			r.Header.Set("Authorization", "Bearer "+f.key)
 			got := bring(r).send(r)
 			require.Equal(t, status, got.status, "%s: %s", o, got.body)
 			checked++
@@ -288,25 +287,24 @@ func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 		if o.Path == "/v1/payouts/{id}/retry" {
 			f.exec(`UPDATE payout SET status = 'failed', failure = 'network_error', failed_at = now() WHERE id = $1`, own[o.Path])
 		}
-		got := f.do("POST", path, f.merchant.testKey, first, idempotent, "k"+o.Path)
+		got := f.do("POST", path, f.key, first, idempotent, "k"+o.Path)
 		require.Less(t, got.status, 300, "%s: %s", o, got.body)
-		repeated := f.do("POST", path, f.merchant.testKey, first, idempotent, "k"+o.Path)
+		repeated := f.do("POST", path, f.key, first, idempotent, "k"+o.Path)
 		require.Equal(t, "true", repeated.header.Get("Idempotent-Replayed"), o)
-		require.Equal(t, "409 idempotency_conflict", f.do("POST", path, f.merchant.testKey, first+" ", idempotent, "k"+o.Path).refused(), o)
+		require.Equal(t, "409 idempotency_conflict", f.do("POST", path, f.key, first+" ", idempotent, "k"+o.Path).refused(), o)
 	}
 }
 
 // ownIDs makes one thing of each kind and returns an id for each path. Each path of a delivery gets
 // its own delivery.
 func (f *front) ownIDs() map[string]string {
-	key := f.merchant.testKey
-	endpoint, _ := f.newEndpoint(key)
-	session := f.newSession(key)
+	endpoint, _ := f.newEndpoint(f.key)
+	session := f.newSession(f.key)
 	own := map[string]string{}
 	paid, payout := f.newPayout(f.merchant, checkout.ModeTest)
-	replay := f.newReplay(key, endpoint)
+	replay := f.newReplay(f.key, endpoint)
 	f.endReplays()
-	event, _ := f.newDelivery(key, endpoint)
+	event, _ := f.newDelivery(f.key, endpoint)
 	for _, o := range openAPI().Operations() {
 		switch {
 		case strings.Contains(o.Path, "/checkout/"):
@@ -322,7 +320,7 @@ func (f *front) ownIDs() map[string]string {
 		case strings.HasPrefix(o.Path, "/v1/events/"):
 			own[o.Path] = event
 		case strings.HasPrefix(o.Path, "/v1/deliveries/"):
-			_, own[o.Path] = f.newDelivery(key, endpoint)
+			_, own[o.Path] = f.newDelivery(f.key, endpoint)
 		}
 	}
 	return own
@@ -334,10 +332,10 @@ func setBody(r *http.Request, body string) {
 
 func TestOpenAPI_CanFail(t *testing.T) {
 	f := newFront(t)
-	session := f.newSession(f.merchant.testKey)
+	session := f.newSession(f.key)
 	good := func() conformance.Exchange {
 		r := newRequest(t, "GET", "/v1/checkout/"+session, "")
-		r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+		r.Header.Set("Authorization", "Bearer "+f.key)
 		w := f.serve(r)
 		return conformance.Exchange{Method: "GET", URL: r.URL, Request: r.Header, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 	}

@@ -14,7 +14,7 @@ import (
 
 // failedPayout creates a payout of the merchant and fails it.
 func (f *front) failedPayout() checkout.Ref {
-	_, settled := f.pay(f.newSession(f.merchant.testKey), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	_, settled := f.pay(f.newSession(f.key), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	ref := f.ref(settled.PayoutID)
 	f.finishPayout(ref, 1, checkout.PayoutInvalidAddress)
 	return ref
@@ -26,7 +26,7 @@ func (f *front) finishPayout(ref checkout.Ref, generation int, failure checkout.
 }
 
 func (f *front) retry(id string) answer {
-	return f.do("POST", "/v1/payouts/"+id+"/retry", f.merchant.testKey, "")
+	return f.do("POST", "/v1/payouts/"+id+"/retry", f.key, "")
 }
 
 func TestRetryPayout_SendsItAgain(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
 func TestRetryPayout_TheAnswerSaysWhichRateItHas(t *testing.T) {
 	f := newFront(t)
 	ref := f.failedPayout()
-	got := f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "")
+	got := f.do("GET", "/v1/payouts/"+ref.ID, f.key, "")
 	require.Equal(t, []any{"1.08", "1.08", nil}, []any{
 		got.json["exchange_rate"], got.json["locked_exchange_rate"], got.json["exchange_rate_locked_until"]})
 	f.exec(`UPDATE transaction SET rate_until = '2026-01-02T03:04:05Z'`)
@@ -113,6 +113,6 @@ func TestRetryPayout_SaysWhyNot(t *testing.T) {
 	f.exec(`INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, destination, amount, fee, value, standing, created_at)
 		VALUES ('tr_1', $1, $2, 'test', 'USDC', '0x2', 1, 0, 100, true, now())`, ref.ID, f.merchant.ID)
 	require.Equal(t, "409 transfer_not_final", f.retry(ref.ID).refused())
-	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "").json["status"])
+	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.key, "").json["status"])
 	require.Zero(t, f.count("audit_entry WHERE action = 'payout.retried'"))
 }

@@ -22,17 +22,17 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	})
 	f.do("GET", "/v1/merchant", "", "")               // no key, no row
 	f.do("GET", "/v1/merchant", "sk_test_canary", "") // no merchant has this key: no row
-	f.do("GET", "/v1/checkout/canary?canary=1", f.merchant.testKey, "", "X-Request-Id", "chosen-1")
-	f.do("POST", "/v1/checkout", f.merchant.testKey, `{"canary": 1}`)
+	f.do("GET", "/v1/checkout/canary?canary=1", f.key, "", "X-Request-Id", "chosen-1")
+	f.do("POST", "/v1/checkout", f.key, `{"canary": 1}`)
 	f.do("GET", "/v1/merchant", f.merchant.liveKey, "")
 	requests.Flush(t.Context())
 	body := with("metadata", `{"order_id": "order-1"}`) // its fields have a random order
-	created := f.do("POST", "/v1/checkout", f.merchant.testKey, body, "Idempotency-Key", "k")
+	created := f.do("POST", "/v1/checkout", f.key, body, "Idempotency-Key", "k")
 	session := created.json["id"].(string)
-	f.do("POST", "/v1/checkout", f.merchant.testKey, body, "Idempotency-Key", "k") // repeated
-	f.do("POST", "/v1/checkout", f.merchant.testKey, body)                         // taken
-	f.do("GET", "/v1/checkout/"+session, f.merchant.testKey, "")
-	f.do("POST", "/v1/checkout/"+session+"/expire", f.merchant.testKey, "")
+	f.do("POST", "/v1/checkout", f.key, body, "Idempotency-Key", "k") // repeated
+	f.do("POST", "/v1/checkout", f.key, body)                         // taken
+	f.do("GET", "/v1/checkout/"+session, f.key, "")
+	f.do("POST", "/v1/checkout/"+session+"/expire", f.key, "")
 	f.do("GET", "/v1/checkout/"+session, f.merchant.liveKey, "") // a 404
 	requests.Flush(t.Context())
 	list := func(mode checkout.Mode) (rows []merchant.APIRequest) {

@@ -83,7 +83,7 @@ func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
 	f := newFront(t)
 	read, _ := f.newKey(f.merchant, checkout.ModeTest, merchant.ScopeRead)
 	body := `{"url":"https://shop.example/hook","events":["*"]}`
-	first := f.answers(201, "POST", "/v1/webhooks", f.merchant.testKey, body, idempotent, "k")
+	first := f.answers(201, "POST", "/v1/webhooks", f.key, body, idempotent, "k")
 	got := f.answers(403, "POST", "/v1/webhooks", read, body, idempotent, "k")
 	require.NotContains(t, got.body, first.json["secret"].(string)[6:])
 }

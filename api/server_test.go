@@ -43,7 +43,7 @@ func TestServer_RequestID(t *testing.T) {
 
 func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
 	f := newFront(t)
-	got := f.answers(201, "POST", "/v1/checkout?token=hush", f.merchant.testKey, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
+	got := f.answers(201, "POST", "/v1/checkout?token=hush", f.key, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
 	lines := strings.Split(strings.TrimSpace(f.log.String()), "\n")
 	require.Len(t, lines, 1)
 	var line map[string]any
@@ -56,7 +56,7 @@ func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
 	require.Equal(t, f.merchant.ID, line["merchant_id"])
 	require.Equal(t, f.merchant.testKeyID, line["key_id"])
 	require.Equal(t, "test", line["mode"])
-	for _, secret := range []string{"hush", "ann@example.com", f.merchant.testKey} {
+	for _, secret := range []string{"hush", "ann@example.com", f.key} {
 		require.NotContains(t, lines[0], secret)
 	}
 }
@@ -69,7 +69,7 @@ func TestServer_SpansCarryTheRouteAndTheRequestID(t *testing.T) {
 		"span-405-1":    {"PUT", "/v1/webhooks", "PUT /v1/webhooks", "/v1/webhooks"},
 		"span-404-1":    {"GET", "/nowhere", "GET", ""},
 	} {
-		f.do(tc.method, tc.path, f.merchant.testKey, "", "X-Request-Id", id, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		f.do(tc.method, tc.path, f.key, "", "X-Request-Id", id, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 		found := false
 		for _, span := range spans.GetSpans() {
 			attrs := map[string]string{}
@@ -84,7 +84,7 @@ func TestServer_SpansCarryTheRouteAndTheRequestID(t *testing.T) {
 			require.Equal(t, tc.route, attrs["http.route"])
 			require.Equal(t, "checkout-api", attrs["server.address"])
 			require.NotEqual(t, "0af7651916cd43dd8448eb211c80319c", span.SpanContext.TraceID().String(), "linked, not obeyed")
-			require.NotContains(t, fmt.Sprint(attrs), f.merchant.testKey)
+			require.NotContains(t, fmt.Sprint(attrs), f.key)
 		}
 		require.True(t, found, id)
 	}
@@ -187,13 +187,12 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 // TestHead_AnswersAsGet asks a real server: net/http leaves the body out.
 func TestHead_AnswersAsGet(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
 	for range 10 {
-		f.newSession(key) // a long answer: net/http knows only the length of a short one
+		f.newSession(f.key) // a long answer: net/http knows only the length of a short one
 	}
 	server := httptest.NewServer(f.handler)
 	defer server.Close()
-	id := f.newSession(key)
+	id := f.newSession(f.key)
 	for path, status := range map[string]int{
 		"/healthz": 200, "/readyz": 200, "/docs": 200, "/docs/page.css": 200,
 		"/v1/checkout": 200, "/v1/checkout/" + id: 200, "/v1/checkout/cs_none": 404, "/v1/webhooks/verify": 405,
@@ -202,7 +201,7 @@ func TestHead_AnswersAsGet(t *testing.T) {
 		for i, method := range []string{"GET", "HEAD"} {
 			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
 			require.NoError(t, err)
-			r.Header.Set("Authorization", "Bearer "+key)
+			r.Header.Set("Authorization", "Bearer "+f.key)
 			answers[i], err = (&http.Transport{DisableCompression: true}).RoundTrip(r)
 			require.NoError(t, err)
 			body, err := io.ReadAll(answers[i].Body)
@@ -240,7 +239,7 @@ func TestServer_TooLargeIsAnsweredWhileItIsSent(t *testing.T) {
 	defer func() { require.NoError(t, conn.Close()) }()
 	body := strings.Repeat(" ", 5<<20)
 	_, err = fmt.Fprintf(conn, "POST /v1/checkout HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", f.merchant.testKey, len(body))
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", f.key, len(body))
 	require.NoError(t, err)
 
 	_, err = io.WriteString(conn, body)

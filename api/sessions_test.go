@@ -37,7 +37,7 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 		require.NotContains(t, fmt.Sprintf("%+v", o), "ann@example.com")
 		return nil
 	}
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.5,"currency":"EUR","payout_currency":"ETH","livemode":false,
+	got := f.do("POST", "/v1/checkout", f.key, `{"amount":10.5,"currency":"EUR","payout_currency":"ETH","livemode":false,
 		"customer_email":"ann@example.com","metadata":{ "order_id": "A-1", "n": 1.50, "b": true },
 		"redirect_url":"https://shop.example/thanks?a=1","webhook_url":null,"cancel_url":"https://shop.example/cart?s={CHECKOUT_SESSION_ID}",
 		"description":"Spring <order>","locale":"de","line_items":[{"name":"Beans","quantity":3,"unit_amount":3.4,"image_url":"https://shop.example/b.png?k=A-1&x=%20"},{"name":"Bag","quantity":1,"unit_amount":0.30}]}`)
@@ -71,7 +71,7 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 	require.Contains(t, got.body, `"amount":10.50,`)
 	require.Contains(t, got.body, `"metadata":{"order_id":"A-1","n":1.50,"b":true}`, "bytes kept")
 
-	read := f.answers(200, "GET", "/v1/checkout/"+id, f.merchant.testKey, "")
+	read := f.answers(200, "GET", "/v1/checkout/"+id, f.key, "")
 	require.Equal(t, strings.Replace(got.body, `,"webhook_signed_by":null`, "", 1), read.body, "GET returns the same object")
 	require.NotContains(t, f.log.String(), "ann@example.com")
 	require.NotContains(t, f.log.String(), "A-1")
@@ -79,7 +79,7 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 
 func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 	f := newFront(t)
-	got := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, validSession)
+	got := f.answers(201, "POST", "/v1/checkout", f.key, validSession)
 	for _, name := range []string{"customer_email", "redirect_url", "cancel_url", "description", "locale", "line_items", "webhook_url", "transaction", "payout", "completed_at"} {
 		value, ok := got.json[name]
 		require.True(t, ok, name)
@@ -91,7 +91,7 @@ func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 
 func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
 	f := newFront(t)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":"10","currency":"usd","customer_email":"x","livemode":"no",
+	got := f.do("POST", "/v1/checkout", f.key, `{"amount":"10","currency":"usd","customer_email":"x","livemode":"no",
 		"metadata":{"a":null,"b":{}},"redirect_url":"javascript:alert(1)","webhook_url":"http://10.0.0.1/hook","emial":1}`)
 	require.Equal(t, 400, got.status)
 	require.Equal(t, []string{"emial", "livemode", "amount", "currency", "payout_currency", "customer_email", "metadata.a", "metadata.b",
@@ -122,7 +122,7 @@ func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
 		`[{"name":"Beans","quantity":3,"unit_amount":3.500}]`:                                             "",
 		`[{"name":"Beans","quantity":3,"unit_amount":35E-1}]`:                                             "",
 	} {
-		got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.50,"currency":"EUR","payout_currency":"USDC","line_items":`+items+`}`)
+		got := f.do("POST", "/v1/checkout", f.key, `{"amount":10.50,"currency":"EUR","payout_currency":"USDC","line_items":`+items+`}`)
 		if want == "" {
 			require.Equal(t, 201, got.status, got.body)
 			continue
@@ -144,11 +144,11 @@ func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
 		}
 		return nil
 	}
-	require.Equal(t, []string{"line_items[0].image_url"}, create(f.merchant.testKey, `"http://10.0.0.1/a.png?token=secret-canary"`).params())
-	got := create(f.merchant.testKey, `"http://pictures.example/a.png?token=secret-canary"`)
+	require.Equal(t, []string{"line_items[0].image_url"}, create(f.key, `"http://10.0.0.1/a.png?token=secret-canary"`).params())
+	got := create(f.key, `"http://pictures.example/a.png?token=secret-canary"`)
 	require.Equal(t, 201, got.status, "the worker's guard looks where the name leads; Reconcile starts the run")
 	require.NotContains(t, f.log.String(), "secret-canary")
-	require.Equal(t, 201, create(f.merchant.testKey, `null`).status)
+	require.Equal(t, 201, create(f.key, `null`).status)
 }
 
 func TestCreateSession_RefusesInvalidFields(t *testing.T) {
@@ -161,7 +161,7 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 		"livemode":    {`1`, `[]`},
 	} {
 		for _, value := range values {
-			got := f.do("POST", "/v1/checkout", f.merchant.testKey, with(param, value))
+			got := f.do("POST", "/v1/checkout", f.key, with(param, value))
 			require.Equal(t, "400 invalid_request", got.refused(), "%s %s: %s", param, value, got.body)
 			require.Equal(t, param, got.json["param"], value)
 			require.Equal(t, []string{param}, got.params(), value)
@@ -172,7 +172,7 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 
 func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
 	f := newFront(t)
-	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
+	for _, key := range []string{f.key, f.merchant.liveKey} {
 		f.exec(`UPDATE merchant SET fee_basis_points = 290, fee_fixed = 500 WHERE id = $1`, f.merchant.ID)
 		got := f.answers(400, "POST", "/v1/checkout", key, with("amount", `5.14`))
 		require.Equal(t, "amount", got.json["param"])
@@ -190,9 +190,9 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 		key, livemode string
 		status        int
 	}{
-		{f.merchant.testKey, `true`, 403}, {f.merchant.liveKey, `false`, 403},
-		{f.merchant.testKey, `false`, 201}, {f.merchant.liveKey, `true`, 201},
-		{f.merchant.testKey, `null`, 201}, {f.merchant.liveKey, `null`, 201},
+		{f.key, `true`, 403}, {f.merchant.liveKey, `false`, 403},
+		{f.key, `false`, 201}, {f.merchant.liveKey, `true`, 201},
+		{f.key, `null`, 201}, {f.merchant.liveKey, `null`, 201},
 	} {
 		got := f.do("POST", "/v1/checkout", tc.key, with("livemode", tc.livemode))
 		require.Equal(t, tc.status, got.status, got.body)
@@ -200,7 +200,7 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 			require.Equal(t, "forbidden", got.json["error"])
 		}
 	}
-	require.Equal(t, 403, f.do("POST", "/v1/checkout", f.merchant.testKey, `{"livemode":true,"amount":"x"}`).status, "what a key may do comes before how it says it")
+	require.Equal(t, 403, f.do("POST", "/v1/checkout", f.key, `{"livemode":true,"amount":"x"}`).status, "what a key may do comes before how it says it")
 	require.Equal(t, 4, f.count("checkout_session"))
 }
 
@@ -245,7 +245,7 @@ func TestCreateSession_NeedsWhatItsPayoutNeeds(t *testing.T) {
 				}
 				switch mode {
 				case checkout.ModeLive:
-					f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, c.body)
+					f.answers(201, "POST", "/v1/checkout", f.key, c.body)
 				case checkout.ModeTest: // no acquirer of live mode
 					got = f.do("POST", "/v1/checkout", f.merchant.liveKey, c.body)
 					require.Equal(t, "403 forbidden", got.refused())
@@ -260,7 +260,7 @@ func TestCreateSession_NeedsWhatItsPayoutNeeds(t *testing.T) {
 func TestCreateSession_AnAddressOfTheSandboxIsNoneOnATestNetwork(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeTest] = c.Payouts[checkout.ModeLive] })
 	f.exec(`UPDATE payout_address SET address = 'sandbox:shop' WHERE mode = 'test'`)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
+	got := f.do("POST", "/v1/checkout", f.key, validSession)
 	require.Equal(t, "403 forbidden", got.refused())
 	require.Contains(t, got.json["message"], "there is no payout address for USDC.")
 }
@@ -286,7 +286,7 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	refused(create(f.merchant.liveKey, "10500", "EUR"), "amount must currently be at most 9252.53 EUR, because of the payout limit")
 	refused(create(f.merchant.liveKey, "9252.54", "EUR"), "amount must currently be at most 9252.53 EUR, because of the payout limit")
 	require.Equal(t, 201, create(f.merchant.liveKey, "9252.53", "EUR").status)
-	require.Equal(t, 201, create(f.merchant.testKey, "0.50", "EUR").status, "test mode has no network")
+	require.Equal(t, 201, create(f.key, "0.50", "EUR").status, "test mode has no network")
 
 	unknown := create(f.merchant.liveKey, "50.00", "USD")
 	require.Equal(t, "503 unavailable", unknown.refused(), "the process has just started")
@@ -295,18 +295,9 @@ func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot currently be paid out in USDC: network fees are too high for any amount")
 	require.Equal(t, 3, f.count("checkout_session"))
 }
-func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
-	f := newFront(t)
-	for _, name := range []string{"redirect_url", "cancel_url", "webhook_url"} {
-		got := f.answers(400, "POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
-		require.Equal(t, name+" must be https in live mode", got.json["message"])
-		require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with(name, `"http://shop.example/"`)).status)
-	}
-}
-
 func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.SessionLifetime = time.Minute })
-	for key, want := range map[string]time.Duration{f.merchant.testKey: time.Minute, f.merchant.liveKey: time.Hour} {
+	for key, want := range map[string]time.Duration{f.key: time.Minute, f.merchant.liveKey: time.Hour} {
 		got := f.do("POST", "/v1/checkout", key, validSession)
 		created := timeIn(t, got.json["created_at"])
 		expires := timeIn(t, got.json["expires_at"])
@@ -317,8 +308,8 @@ func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *tes
 func TestCreateSession_OrderIDInUse(t *testing.T) {
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
-	first := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body)
-	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	first := f.answers(201, "POST", "/v1/checkout", f.key, body)
+	again := f.do("POST", "/v1/checkout", f.key, body)
 	require.Equal(t, "409 order_id_in_use", again.refused())
 	require.Equal(t, first.json["id"], again.json["session_id"])
 	require.Equal(t, first.json["url"], again.json["url"])
@@ -331,13 +322,13 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	for _, key := range []string{other.testKey, unguarded.testKey, unguarded.testKey} {
 		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, body).status, "another merchant; one without the guard")
 	}
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":"A-2"}`)).status)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":7}`)).status)
-	require.Equal(t, 409, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":"7"}`)).status, "number or string")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.key, with("metadata", `{"order_id":"A-2"}`)).status)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.key, with("metadata", `{"order_id":7}`)).status)
+	require.Equal(t, 409, f.do("POST", "/v1/checkout", f.key, with("metadata", `{"order_id":"7"}`)).status, "number or string")
 
 	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
-	require.Equal(t, 200, f.do("POST", "/v1/checkout/"+first.json["id"].(string)+"/expire", f.merchant.testKey, "").status)
-	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status, "expired frees it")
+	require.Equal(t, 200, f.do("POST", "/v1/checkout/"+first.json["id"].(string)+"/expire", f.key, "").status)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.key, body).status, "expired frees it")
 }
 
 // TestCreateSession_OrderIDOfASessionThatHasEnded: a shop cannot use or expire a paid session, and must learn that its
@@ -345,13 +336,13 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 func TestCreateSession_OrderIDOfASessionThatHasEnded(t *testing.T) {
 	f := newFront(t)
 	body := with("metadata", `{"order_id":"A-1"}`)
-	first := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
+	first := f.answers(201, "POST", "/v1/checkout", f.key, body).json["id"]
 	f.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second'`)
-	got := f.answers(503, "POST", "/v1/checkout", f.merchant.testKey, body)
+	got := f.answers(503, "POST", "/v1/checkout", f.key, body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.json, "session_id")
 	f.exec(`UPDATE checkout_session SET status = 'completed', ended_at = now()`)
-	got = f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	got = f.do("POST", "/v1/checkout", f.key, body)
 	require.Equal(t, "409 order_id_in_use", got.refused())
 	require.Equal(t, []any{first, "completed"}, []any{got.json["session_id"], got.json["status"]})
 	require.Equal(t, "The order with this metadata.order_id is already paid: its session is completed.", got.json["message"])
@@ -360,19 +351,19 @@ func TestCreateSession_OrderIDOfASessionThatHasEnded(t *testing.T) {
 func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.T) {
 	f := newFront(t)
 	body := with("webhook_url", `"https://shop.example/hook"`)
-	first := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body)
+	first := f.answers(201, "POST", "/v1/checkout", f.key, body)
 	secret := first.json["webhook_secret"].(string)
 	require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
 	require.Nil(t, first.json["webhook_signed_by"])
 	require.Equal(t, "https://shop.example/hook", first.json["webhook_url"])
-	read := f.do("GET", "/v1/checkout/"+first.json["id"].(string), f.merchant.testKey, "")
+	read := f.do("GET", "/v1/checkout/"+first.json["id"].(string), f.key, "")
 	require.NotContains(t, read.json, "webhook_secret", "shown once")
 
-	second := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	second := f.do("POST", "/v1/checkout", f.key, body)
 	require.NotEqual(t, secret, second.json["webhook_secret"], "of this session only")
 
-	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/all","events":["*"]}`).status)
-	third := f.answers(201, "POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.key, `{"url":"https://shop.example/all","events":["*"]}`).status)
+	third := f.answers(201, "POST", "/v1/checkout", f.key, body)
 	require.NotContains(t, third.json, "webhook_secret")
 	live := f.do("POST", "/v1/checkout", f.merchant.liveKey, body)
 	require.Contains(t, live.json, "webhook_secret", "a registration of the other mode does not sign")
@@ -381,18 +372,18 @@ func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.
 
 func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 	f := newFront(t)
-	f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/oldest","events":["*"]}`)
-	same := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
+	f.do("POST", "/v1/webhooks", f.key, `{"url":"https://shop.example/oldest","events":["*"]}`)
+	same := f.do("POST", "/v1/webhooks", f.key, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
 	signer, err := f.store.Webhooks.SigningEndpoint(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "https://shop.example/hook")
 	require.NoError(t, err)
 	require.Equal(t, same.json["id"], signer)
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
+	got := f.do("POST", "/v1/checkout", f.key, with("webhook_url", `"https://shop.example/hook"`))
 	session, err := f.store.Sessions.Session(t.Context(), f.ref(got.json["id"].(string)))
 	require.NoError(t, err)
 	require.Equal(t, signer, *session.SigningEndpoint)
 	require.Equal(t, signer, got.json["webhook_signed_by"])
 	for _, spelling := range []string{"HTTPS://Shop.example/hook", "https://shop.example:443/hook#x", "https://shop.example./hook?"} {
-		got = f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"`+spelling+`"`))
+		got = f.do("POST", "/v1/checkout", f.key, with("webhook_url", `"`+spelling+`"`))
 		require.Equal(t, signer, got.json["webhook_signed_by"], spelling)
 		require.Equal(t, spelling, got.json["webhook_url"], "as it was sent")
 	}
@@ -402,7 +393,7 @@ func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 	temporal := unreachableTemporal(t)
 	f := newFront(t, func(c *Config) { c.Runs = &runs.Client{Temporal: temporal} })
 	began := time.Now()
-	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
+	got := f.do("POST", "/v1/checkout", f.key, with("webhook_url", `"https://shop.example/hook"`))
 	require.Equal(t, "503 unavailable", got.refused(), got.body)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.body, "127.0.0.1")

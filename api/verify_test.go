@@ -35,13 +35,12 @@ func (f *front) verify(key string, request map[string]any) answer {
 
 func TestVerifySignature_KnowsTheSecretOfASession(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	created := f.do("POST", "/v1/checkout", key, with("webhook_url", `"https://shop.example/own"`))
+	created := f.do("POST", "/v1/checkout", f.key, with("webhook_url", `"https://shop.example/own"`))
 	session, secret := created.json["id"].(string), created.json["webhook_secret"].(string)
 	f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	event := f.do("GET", "/v1/events?session="+session, key, "").ids()[0]
+	event := f.do("GET", "/v1/events?session="+session, f.key, "").ids()[0]
 	sent := f.sentBody(checkout.ModeTest, event)
-	got := f.verify(key, map[string]any{"header": webhook.Sign([]byte(secret), time.Now(), sent), "body": string(sent)})
+	got := f.verify(f.key, map[string]any{"header": webhook.Sign([]byte(secret), time.Now(), sent), "body": string(sent)})
 	require.Equal(t, true, got.json["valid"])
 	require.Equal(t, session, got.json["signed_by"])
 }
@@ -51,15 +50,15 @@ func TestVerifySignature_KnowsTheSecretOfASession(t *testing.T) {
 func TestVerifySignature_IsNoOracle(t *testing.T) {
 	f := newFront(t)
 	attacker := f.newMerchant(true)
-	endpoint, secret := f.newEndpoint(f.merchant.testKey)
-	event, _ := f.newDelivery(f.merchant.testKey, endpoint)
+	endpoint, secret := f.newEndpoint(f.key)
+	event, _ := f.newDelivery(f.key, endpoint)
 	sent := string(f.sentBody(checkout.ModeTest, event))
 	forged := strings.Replace(sent, `"amount":100.50`, `"amount":999.00`, 1)
 	require.NotEqual(t, sent, forged)
 	now := time.Now()
 	for _, text := range []string{sent, forged} {
 		right := strings.Split(webhook.Sign([]byte(secret), now, []byte(text)), ",v1=")
-		for _, key := range []string{f.merchant.testKey, f.merchant.liveKey, attacker.testKey} {
+		for _, key := range []string{f.key, f.merchant.liveKey, attacker.testKey} {
 			for _, request := range []map[string]any{
 				{"header": right[0] + ",v1=" + strings.Repeat("0", 64), "body": text, "computed": strings.Repeat("0", 64)},
 				{"header": right[0], "body": text},

@@ -13,7 +13,7 @@ import (
 
 func TestCreateEndpoint_AnswersTheRegistrationWithItsSecret(t *testing.T) {
 	f := newFront(t)
-	got := f.do("POST", "/v1/webhooks", f.merchant.testKey,
+	got := f.do("POST", "/v1/webhooks", f.key,
 		`{"url":"https://shop.example/hook?a=1","events":["payout.sent","checkout.completed","payout.sent"],"description":"Shop, Zürich"}`)
 	require.Equal(t, 201, got.status, got.body)
 	id, secret := got.json["id"].(string), got.json["secret"].(string)
@@ -48,34 +48,39 @@ func TestEndpoint_StarIsAnsweredAsAsked(t *testing.T) {
 	require.Contains(t, f.do("PATCH", path, key, `{"events":["*"]}`).body, `"events":["*"]`)
 }
 
-func TestEndpoint_LiveModeIsHTTPSOnly(t *testing.T) {
+func TestURLs_AreHTTPSOnlyInLiveMode(t *testing.T) {
 	f := newFront(t)
-	body := `{"url":"http://shop.example/hook","events":["*"]}`
-	created := f.answers(201, "POST", "/v1/webhooks", f.merchant.testKey, body)
-	require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+created.json["id"].(string), f.merchant.testKey, body).status)
+	test, _ := f.newEndpoint(f.key)
 	live, _ := f.newEndpoint(f.merchant.liveKey)
-	for method, path := range map[string]string{"POST": "/v1/webhooks", "PATCH": "/v1/webhooks/" + live} {
-		got := f.answers(400, method, path, f.merchant.liveKey, body)
-		require.Equal(t, "url must be https in live mode", got.json["message"])
+	const http = `"http://shop.example/"`
+	for _, c := range []struct{ method, path, field, body string }{
+		{"POST", "/v1/checkout", "redirect_url", with("redirect_url", http)},
+		{"POST", "/v1/checkout", "cancel_url", with("cancel_url", http)},
+		{"POST", "/v1/checkout", "webhook_url", with("webhook_url", http)},
+		{"POST", "/v1/webhooks", "url", `{"url":` + http + `,"events":["*"]}`},
+		{"PATCH", "/v1/webhooks/{id}", "url", `{"url":` + http + `}`},
+	} {
+		require.Less(t, f.do(c.method, strings.Replace(c.path, "{id}", test, 1), f.key, c.body).status, 300)
+		got := f.answers(400, c.method, strings.Replace(c.path, "{id}", live, 1), f.merchant.liveKey, c.body)
+		require.Equal(t, c.field+" must be https in live mode", got.json["message"])
 	}
 }
 
 // A server gets no fragment, so a registration has none: what it shows is what is asked for.
 func TestEndpoint_IsStoredWithoutAFragment(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	created := f.answers(201, "POST", "/v1/webhooks", key, `{"url":"HTTPS://Shop.example:443/Hook?a=%2f#top","events":["*"]}`)
+	created := f.answers(201, "POST", "/v1/webhooks", f.key, `{"url":"HTTPS://Shop.example:443/Hook?a=%2f#top","events":["*"]}`)
 	require.Equal(t, "HTTPS://Shop.example:443/Hook?a=%2f", created.json["url"], "else as it was sent")
 	path := "/v1/webhooks/" + created.json["id"].(string)
-	require.Equal(t, "https://shop.example/b?", f.do("PATCH", path, key, `{"url":"https://shop.example/b?#x?#y"}`).json["url"])
-	require.Equal(t, "https://shop.example/b?", f.do("GET", path, key, "").json["url"])
+	require.Equal(t, "https://shop.example/b?", f.do("PATCH", path, f.key, `{"url":"https://shop.example/b?#x?#y"}`).json["url"])
+	require.Equal(t, "https://shop.example/b?", f.do("GET", path, f.key, "").json["url"])
 }
 
 // An address may be registered again, for example with another secret, and gets each event once for each registration.
 func TestCreateEndpoint_TakesAnAddressAgainInAnySpelling(t *testing.T) {
 	f := newFront(t)
 	for _, address := range []string{"https://shop.example/hook", "https://shop.example/hook", "HTTPS://shop.example:443/hook"} {
-		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"`+address+`","events":["*"]}`).status)
+		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.key, `{"url":"`+address+`","events":["*"]}`).status)
 	}
 }
 
@@ -83,9 +88,9 @@ func TestCreateEndpoint_AtMost50PerMode(t *testing.T) {
 	f := newFront(t)
 	body := `{"url":"https://shop.example/hook","events":["*"]}`
 	for range 50 {
-		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, body).status)
+		require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.key, body).status)
 	}
-	got := f.do("POST", "/v1/webhooks", f.merchant.testKey, body)
+	got := f.do("POST", "/v1/webhooks", f.key, body)
 	require.Equal(t, "400 invalid_request", got.refused())
 	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.liveKey, body).status)
 	require.Equal(t, 51, f.count("webhook_endpoint"))
@@ -93,14 +98,13 @@ func TestCreateEndpoint_AtMost50PerMode(t *testing.T) {
 
 func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	id, secret := f.newEndpoint(key)
+	id, secret := f.newEndpoint(f.key)
 	path := "/v1/webhooks/" + id
-	want := f.do("GET", path, key, "").json
+	want := f.do("GET", path, f.key, "").json
 	change := func(body string) {
-		got := f.answers(200, "PATCH", path, key, body)
+		got := f.answers(200, "PATCH", path, f.key, body)
 		require.Equal(t, want, got.json, body)
-		require.Equal(t, got.body, f.do("GET", path, key, "").body)
+		require.Equal(t, got.body, f.do("GET", path, f.key, "").body)
 		require.NotContains(t, got.body, secret[6:])
 		require.NotContains(t, got.json, "secret")
 	}
@@ -122,17 +126,16 @@ func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
 	change(`{"events":["*"]}`)
 	require.EqualValues(t, 1, f.temporal.Triggers.Load())
 
-	got := f.answers(400, "PATCH", path, key, `{"url":null,"events":null,"description":null,"status":null}`)
+	got := f.answers(400, "PATCH", path, f.key, `{"url":null,"events":null,"description":null,"status":null}`)
 	require.Equal(t, "The body must have at least one of url, events, description, status, max_in_flight, rate_limit.", got.json["message"])
 	require.NotContains(t, got.json, "param")
-	require.Equal(t, 415, f.do("PATCH", path, key, "").status)
-	require.Equal(t, want, f.do("GET", path, key, "").json)
+	require.Equal(t, 415, f.do("PATCH", path, f.key, "").status)
+	require.Equal(t, want, f.do("GET", path, f.key, "").json)
 }
 
 func TestEndpoint_LimitsAreChangedAndTakenAway(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	got := f.answers(201, "POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"],"max_in_flight":1,"rate_limit":1000}`)
+	got := f.answers(201, "POST", "/v1/webhooks", f.key, `{"url":"https://shop.example/hook","events":["*"],"max_in_flight":1,"rate_limit":1000}`)
 	require.Contains(t, got.body, `"max_in_flight":1,"rate_limit":1000,`)
 	path := "/v1/webhooks/" + got.json["id"].(string)
 	for _, step := range []struct{ change, want string }{
@@ -142,81 +145,78 @@ func TestEndpoint_LimitsAreChangedAndTakenAway(t *testing.T) {
 		{`{"max_in_flight":null,"rate_limit":25}`, `"max_in_flight":null,"rate_limit":25,`},
 		{`{"max_in_flight":null}`, `"max_in_flight":null,"rate_limit":25,`},
 	} {
-		got := f.answers(200, "PATCH", path, key, step.change)
+		got := f.answers(200, "PATCH", path, f.key, step.change)
 		require.Contains(t, got.body, step.want, step.change)
-		require.Equal(t, got.body, f.do("GET", path, key, "").body)
-		require.Contains(t, f.do("GET", "/v1/webhooks", key, "").body, step.want)
+		require.Equal(t, got.body, f.do("GET", path, f.key, "").body)
+		require.Contains(t, f.do("GET", "/v1/webhooks", f.key, "").body, step.want)
 	}
-	none := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"],"description":"","max_in_flight":null,"rate_limit":null}`)
+	none := f.do("POST", "/v1/webhooks", f.key, `{"url":"https://shop.example/hook","events":["*"],"description":"","max_in_flight":null,"rate_limit":null}`)
 	require.Contains(t, none.body, `"max_in_flight":null,"rate_limit":null,`)
 	require.Nil(t, none.json["description"])
 }
 
 func TestHoldEndpoint_AndResumeAreChangesOfStatus(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	id, _ := f.newEndpoint(key)
-	_, delivery := f.newDelivery(key, id)
+	id, _ := f.newEndpoint(f.key)
+	_, delivery := f.newDelivery(f.key, id)
 	for range 2 {
-		got := f.answers(200, "POST", "/v1/webhooks/"+id+"/hold", key, "")
+		got := f.answers(200, "POST", "/v1/webhooks/"+id+"/hold", f.key, "")
 		require.Equal(t, "disabled", got.json["status"])
-		require.Equal(t, got.body, f.do("GET", "/v1/webhooks/"+id, key, "").body)
+		require.Equal(t, got.body, f.do("GET", "/v1/webhooks/"+id, f.key, "").body)
 	}
-	held := f.do("GET", "/v1/deliveries/"+delivery, key, "")
+	held := f.do("GET", "/v1/deliveries/"+delivery, f.key, "")
 	require.Equal(t, true, held.json["held"])
 	require.Nil(t, held.json["next_attempt_at"])
 	require.Zero(t, f.temporal.Triggers.Load())
 	for range 2 {
-		got := f.answers(200, "POST", "/v1/webhooks/"+id+"/resume", key, "{}")
+		got := f.answers(200, "POST", "/v1/webhooks/"+id+"/resume", f.key, "{}")
 		require.Equal(t, "enabled", got.json["status"])
 	}
 	require.EqualValues(t, 2, f.temporal.Triggers.Load())
-	require.Equal(t, false, f.do("GET", "/v1/deliveries/"+delivery, key, "").json["held"])
+	require.Equal(t, false, f.do("GET", "/v1/deliveries/"+delivery, f.key, "").json["held"])
 }
 
 func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	id, _ := f.newEndpoint(key)
-	_, delivery := f.newDelivery(key, id)
-	got := f.answers(200, "DELETE", "/v1/webhooks/"+id, key, "")
+	id, _ := f.newEndpoint(f.key)
+	_, delivery := f.newDelivery(f.key, id)
+	got := f.answers(200, "DELETE", "/v1/webhooks/"+id, f.key, "")
 	require.Equal(t, `{"id":"`+id+`","deleted":true}`+"\n", got.body)
 	require.EqualValues(t, 1, f.temporal.Triggers.Load(), "its pending deliveries are canceled")
-	require.Empty(t, f.do("GET", "/v1/webhooks", key, "").ids())
-	require.Equal(t, 200, f.do("GET", "/v1/deliveries/"+delivery, key, "").status, "the log stays")
-	require.Equal(t, []string{delivery}, f.do("GET", "/v1/deliveries?webhook="+id, key, "").ids())
+	require.Empty(t, f.do("GET", "/v1/webhooks", f.key, "").ids())
+	require.Equal(t, 200, f.do("GET", "/v1/deliveries/"+delivery, f.key, "").status, "the log stays")
+	require.Equal(t, []string{delivery}, f.do("GET", "/v1/deliveries?webhook="+id, f.key, "").ids())
 }
 
 func TestReconcile_IsAHelpThatNobodyWaitsFor(t *testing.T) {
 	f := newFront(t, func(c *Config) { c.Runs = &runs.Client{Temporal: unreachableTemporal(t)} })
-	id, _ := f.newEndpoint(f.merchant.testKey)
+	id, _ := f.newEndpoint(f.key)
 	began := time.Now()
-	require.Equal(t, 200, f.do("POST", "/v1/webhooks/"+id+"/resume", f.merchant.testKey, "").status)
-	require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+	require.Equal(t, 200, f.do("POST", "/v1/webhooks/"+id+"/resume", f.key, "").status)
+	require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.key, "").status)
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.Equal(t, 2, strings.Count(f.log.String(), "left to Reconcile"))
 }
 
 func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
 	f := newFront(t)
-	key := f.merchant.testKey
-	id, first := f.newEndpoint(key)
+	id, first := f.newEndpoint(f.key)
 	path := "/v1/webhooks/" + id
-	want := f.do("GET", path, key, "").json
+	want := f.do("GET", path, f.key, "").json
 	for body, hours := range map[string]float64{"": 24, "{}": 24, `{"overlap_hours":null}`: 24, `{"overlap_hours":1}`: 1, `{"overlap_hours":72}`: 72} {
-		got := f.answers(200, "POST", path+"/rotate_secret", key, body)
+		got := f.answers(200, "POST", path+"/rotate_secret", f.key, body)
 		secret := got.json["secret"].(string)
 		require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
 		require.NotEqual(t, first, secret)
 		until := timeIn(t, got.json["previous_secret_expires_at"])
 		require.InDelta(t, hours, time.Until(until).Hours(), 0.1, body)
-		read := f.do("GET", path, key, "")
+		read := f.do("GET", path, f.key, "")
 		require.Equal(t, got.json["previous_secret_expires_at"], read.json["previous_secret_expires_at"])
 		require.NotContains(t, read.body, secret)
 		require.NotContains(t, f.log.String(), secret)
 		first = secret
 	}
-	got := f.do("POST", path+"/rotate_secret", key, `{"overlap_hours":0}`)
+	got := f.do("POST", path+"/rotate_secret", f.key, `{"overlap_hours":0}`)
 	delete(got.json, "secret")
 	require.Equal(t, want, got.json, "without an overlap nothing else changes")
 }

@@ -218,3 +218,127 @@ func (d *Document) checkJSON(pointer string, text []byte) error {
 	}
 	return d.check(pointer, value)
 }
+
+// close lets no object have a property that the document does not name. The document itself leaves
+// the objects of answers open, because fields may be added to them. A test must notice such a field.
+//
+// An object inside an allOf stays open, because the other parts have properties too. So each
+// reference in an allOf is replaced with a copy.
+func (d *Document) close() {
+	for _, root := range []string{"/components/schemas", "/components/responses", "/paths"} {
+		d.closeBelow(d.value(root))
+	}
+}
+
+// closeBelow closes the schemas at a value and below it.
+func (d *Document) closeBelow(value any) {
+	switch at := value.(type) {
+	case []any:
+		for _, child := range at {
+			d.closeBelow(child)
+		}
+	case map[string]any:
+		parts, whole := at["allOf"].([]any)
+		for i := range parts {
+			part := d.copySchema(parts[i])
+			d.closeBelow(part["properties"])
+			parts[i] = part
+		}
+		for name, child := range at {
+			if name != "allOf" {
+				d.closeBelow(child)
+			}
+		}
+		_, object := at["properties"].(map[string]any)
+		if (whole || object) && at["additionalProperties"] == nil {
+			at["unevaluatedProperties"] = false
+		}
+	}
+}
+
+// copySchema returns an open copy of a schema, or of the one to which its reference leads.
+func (d *Document) copySchema(schema any) map[string]any {
+	original, _ := schema.(map[string]any)
+	if ref, ok := original["$ref"].(string); ok {
+		original = d.object(strings.TrimPrefix(ref, "#"))
+	}
+	open := maps.Clone(original)
+	delete(open, "unevaluatedProperties")
+	return open
+}
+
+// CheckExamples checks every example against its schema. It returns the number of examples and a
+// fault for each example that does not fit.
+func (d *Document) CheckExamples() (count int, faults []error) {
+	d.eachObject("", d.root, func(pointer string, object map[string]any) {
+		if object["schema"] == nil {
+			for i := range exampleList(object) {
+				count++
+				if err := d.check(pointer, exampleList(object)[i]); err != nil {
+					faults = append(faults, fmt.Errorf("%s/examples/%d: %w", pointer, i, err))
+				}
+			}
+			return
+		}
+
+		var at []string
+		if _, ok := object["example"]; ok {
+			at = append(at, pointer+"/example")
+		}
+		for name := range d.object(pointer + "/examples") {
+			at = append(at, d.resolve(pointer+"/examples"+token(name))+"/value")
+		}
+
+		for _, example := range at {
+			count++
+			if err := d.check(pointer+"/schema", d.value(example)); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %s: %w", pointer, example, err))
+			}
+		}
+	})
+	return count, faults
+}
+
+// exampleList returns the examples of a schema. In a schema they are an array, elsewhere an object.
+func exampleList(schema map[string]any) []any {
+	list, _ := schema["examples"].([]any)
+	return list
+}
+
+// eachObject calls do for every object in a value. It skips examples.
+func (d *Document) eachObject(pointer string, value any, do func(string, map[string]any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		do(pointer, value)
+		for name, member := range value {
+			if !slices.Contains([]string{"example", "examples", "value"}, name) {
+				d.eachObject(pointer+token(name), member, do)
+			}
+		}
+	case []any:
+		for i, element := range value {
+			d.eachObject(pointer+"/"+strconv.Itoa(i), element, do)
+		}
+	}
+}
+
+// eventType returns the event's type in a body, "" when there is none.
+func eventType(body []byte) string {
+	var envelope struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(body, &envelope) != nil {
+		return ""
+	}
+	return envelope.Type
+}
+
+// ExamplesOf returns the number of examples for an operation's answer with a status.
+func (d *Document) ExamplesOf(o Operation, status int) int {
+	content := d.object(d.resolve(o.pointer()+"/responses/"+strconv.Itoa(status)) + "/content/application~1json")
+	examples, _ := content["examples"].(map[string]any)
+	if content["example"] != nil {
+		return 1
+	}
+	return len(examples)
+}

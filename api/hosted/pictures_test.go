@@ -120,19 +120,13 @@ func TestFiles_LoadNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	for name := range files {
 		content := strings.ReplaceAll(string(files.Content(name)), "http://www.w3.org/2000/svg", "")
-		require.NotContains(t, content, "//"+"cdn", name)
-		require.NotContains(t, content, "http://", name)
-		require.NotContains(t, content, "https://", name)
-		require.NotContains(t, content, "@import", name)
-		require.NotContains(t, content, "url(", name)
+		require.NotRegexp(t, `//cdn|https?://|@import|url\(`, content, name)
 	}
 	entries, err := templateFiles.ReadDir("templates")
 	require.NoError(t, err)
 	for _, e := range entries {
 		content, err := templateFiles.ReadFile("templates/" + e.Name())
 		require.NoError(t, err)
-		for _, forbidden := range []string{"http:", "https:", " style=", "onclick=", "<style", "<script>"} {
-			require.NotContains(t, string(content), forbidden, e.Name())
-		}
+		require.NotRegexp(t, `https?:| style=|onclick=|<style|<script>`, string(content), e.Name())
 	}
 }
