@@ -89,3 +89,21 @@ func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
 	require.NotContains(t, got.body, "lock")
 	require.Contains(t, f.log.String(), "lock timeout", "the chain is in the log")
 }
+
+// TestMerchant_SaysWhoseKeyItIs: every key may ask, and no answer has a whole address.
+func TestMerchant_SaysWhoseKeyItIs(t *testing.T) {
+	f := newFront(t)
+	const address = "0x52908400098527886E0F7030069857D2E4169EE7"
+	f.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, f.merchant.ID)
+	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address)
+		VALUES ($1, 'test', 'USDC', 'ethereum', $2), ($1, 'live', 'ETH', 'ethereum', $2)`, f.merchant.ID, address)
+	key, id := f.newKey(f.merchant, checkout.ModeTest, "events:read")
+	got := f.answers(200, "GET", "/v1/merchant", key, "")
+	require.Equal(t, f.merchant.ID, got.json["id"])
+	require.Equal(t, false, got.json["livemode"])
+	require.Equal(t, []any{map[string]any{"currency": "USDC", "network": "ethereum", "address": "0x5290…9EE7"}}, got.json["payout_addresses"])
+	require.Equal(t, id, at(got, "key", "id"))
+	require.Equal(t, []any{"events:read"}, got.json["key"].(map[string]any)["scopes"])
+	require.NotContains(t, got.body, address)
+	require.Equal(t, true, f.do("GET", "/v1/merchant", f.merchant.liveKey, "").json["livemode"])
+}

@@ -116,3 +116,28 @@ func TestRetryPayout_SaysWhyNot(t *testing.T) {
 	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.key, "").json["status"])
 	require.Zero(t, f.count("audit_entry WHERE action = 'payout.retried'"))
 }
+
+// TestTransactions_ShowsDecidedPayments: an undecided payment is not there, and the session says that one is under way.
+func TestTransactions_ShowsDecidedPayments(t *testing.T) {
+	f := newFront(t)
+	session, _ := f.newPayout(f.merchant, checkout.ModeTest)
+	id := f.transactionOf(session)
+	got := f.answers(200, "GET", "/v1/transactions/"+id, f.key, "")
+	require.Equal(t, session, got.json["session_id"])
+	require.Equal(t, []string{id}, f.do("GET", "/v1/transactions?status=succeeded", f.key, "").ids())
+	require.Empty(t, f.do("GET", "/v1/transactions?status=failed", f.key, "").ids())
+	require.Equal(t, []string{session}, f.do("GET", "/v1/checkout?transaction="+id, f.key, "").ids())
+
+	f.exec(`UPDATE transaction SET customer_email = 'Ann@shop.example' WHERE id = $1`, id)
+	require.Equal(t, []string{session}, f.do("GET", "/v1/checkout?customer_email=ann@shop.example", f.key, "").ids())
+	require.Empty(t, f.do("GET", "/v1/checkout?customer_email=bob@shop.example", f.key, "").ids())
+	require.Equal(t, []string{"customer_email"}, f.do("GET", "/v1/checkout?customer_email=x", f.key, "").params())
+
+	f.exec(`DELETE FROM payout`)
+	f.exec(`UPDATE transaction SET status = 'processing', completed_at = NULL WHERE id = $1`, id)
+	f.exec(`UPDATE checkout_session SET status = 'pending', ended_at = NULL, payment_in_flight = true WHERE id = $1`, session)
+	require.Equal(t, 404, f.do("GET", "/v1/transactions/"+id, f.key, "").status)
+	require.Empty(t, f.do("GET", "/v1/transactions", f.key, "").ids())
+	paying := f.do("GET", "/v1/checkout/"+session, f.key, "")
+	require.Equal(t, []any{"pending", true, nil}, []any{paying.json["status"], paying.json["payment_in_progress"], paying.json["transaction"]})
+}

@@ -88,24 +88,32 @@ func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
 	require.NotContains(t, got.body, first.json["secret"].(string)[6:])
 }
 
-// routes returns every route of the front end that needs a key, as the router
-// has them: "GET /v1/webhooks/{id}".
-func (f *front) routes() []string {
-	var routes []string
+// allRoutes returns every route of the front end but the files of pages, as the router has them:
+// "GET /v1/webhooks/{id}".
+func (f *front) allRoutes() (routes []string) {
 	router := mux.NewRouter()
 	newServer(f.config).routes(router)
 	require.NoError(f.t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := route.GetPathTemplate()
-		if strings.HasPrefix(path, "/v1/") && path != "/v1/openapi.yaml" {
-			allow := f.do("PUT", path, "", "").header.Get("Allow") // no route has it
-			for method := range strings.SplitSeq(allow, ", ") {
-				if method != "HEAD" { // it has GET's handler
-					routes = append(routes, method+" "+path)
-				}
+		if isPageFile(path) {
+			return err
+		}
+		// The answer to an unknown method lists the known methods.
+		answer := f.serve(newRequest(f.t, "BREW", strings.Replace(path, "{id}", "x", 1), ""))
+		for method := range strings.SplitSeq(answer.Header().Get("Allow"), ", ") {
+			if method != "HEAD" { // the same answer as to GET, without the body
+				routes = append(routes, method+" "+path)
 			}
 		}
 		return err
 	}))
 	slices.Sort(routes)
 	return routes
+}
+
+// routes are the routes that need a key.
+func (f *front) routes() []string {
+	return slices.DeleteFunc(f.allRoutes(), func(route string) bool {
+		return !strings.Contains(route, " /v1/") || strings.HasSuffix(route, "/v1/openapi.yaml")
+	})
 }

@@ -374,3 +374,14 @@ func (s *Server) withURL(session checkout.Session) checkout.Session {
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
 	return session
 }
+
+// listTransactions serves GET /v1/transactions, newest first. Like a session's timeline it has decided payments
+// only.
+func (s *Server) listTransactions(r *http.Request) (int, any, error) {
+	q := readQuery(r, "status", "session")
+	filter := storage.TransactionFilter{
+		Status:    optionalChoice(q, "status", checkout.DecidedTransactions),
+		SessionID: optionalID(q, "session", checkout.PrefixSession),
+	}
+	return listOf(r, q, checkout.PrefixTransaction, filter, s.Store.Sessions.Transactions)
+}

@@ -7,17 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/money"
@@ -280,32 +276,6 @@ func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
 	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
 }
 
-func TestCancel_RacesTheBeginning(t *testing.T) {
-	h := newHarness(t)
-	for range 40 {
-		id := h.session()
-		p := storagetest.Payment(h.refs[id])
-		txn := p.ID
-		require.NoError(t, h.store.Sessions.CreatePayment(t.Context(), p))
-		var wg sync.WaitGroup
-		var beginErr error
-		wg.Go(func() {
-			_, beginErr = h.store.Sessions.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
-		})
-		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
-		wg.Wait()
-		begun, err := h.store.Sessions.PaymentInFlight(t.Context(), id)
-		require.NoError(t, err)
-		if beginErr == nil { // it will be charged: the page must know
-			require.Equal(t, txn, begun.ID)
-			require.True(t, h.read(id).PaymentInFlight)
-		} else {
-			require.ErrorIs(t, beginErr, checkout.ErrNotFound)
-			require.False(t, h.read(id).PaymentInFlight)
-		}
-	}
-}
-
 func TestPay_RefusedIsDropped(t *testing.T) {
 	h := newHarness(t)
 	for errType, want := range map[string]string{
@@ -376,48 +346,6 @@ func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
 	form.Set(fieldAttempt, "1")
 	h.post("/"+id, form)
 	require.Len(t, h.paid, 2)
-}
-
-// A double click without JavaScript, or a reload of the POST, sends a second form. The network is
-// asked to charge once, whenever the second form comes.
-func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
-	h := newHarness(t)
-	for range 10 {
-		for _, outcome := range []func(*harness, checkout.Ref, string) (contract.PaymentResult, error){succeeds, declines} {
-			id := h.session()
-			sent := regexp.MustCompile(`name="payment" value="(txn_[0-9a-z]{26})"`).FindStringSubmatch(h.get("/" + id).Body.String())
-			require.NotNil(t, sent)
-			var once sync.Mutex
-			answers := map[string]contract.PaymentResult{} // as Temporal: one answer for each update id
-			h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
-				once.Lock()
-				defer once.Unlock()
-				if got, ok := answers[txn]; ok {
-					return got, nil
-				}
-				got, err := outcome(h, ref, txn)
-				answers[txn] = got
-				return got, err
-			}
-			form := goodCard()
-			form.Set(fieldPayment, sent[1])
-			form.Set(fieldAttempt, "0")
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					w := h.post("/"+id, form)
-					if w.Code != http.StatusOK { // the form with the decline
-						assert.Equal(t, http.StatusSeeOther, w.Code)
-						assert.True(t, strings.HasPrefix(w.Header().Get("Location"), "/checkout/"+id))
-					}
-				})
-			}
-			wg.Wait()
-			h.post("/"+id, form)
-			require.Len(t, answers, 1)
-			require.Equal(t, 1, h.read(id).Attempts)
-		}
-	}
 }
 
 func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
