@@ -99,10 +99,6 @@ var plenty = Limits{
 
 var errPrivate = errors.New("must not lead to a private address")
 
-func anyPayout(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, bool) {
-	return checkout.PayoutBounds{Most: money.MaxAmount}, true
-}
-
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Parallel()
 	f := &front{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}, log: &bytes.Buffer{}}
@@ -120,7 +116,9 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 		Payouts: map[checkout.Mode]*Payouts{checkout.ModeLive: {
 			Currencies:   money.PayoutCurrencies,
 			NoQuoteSince: func(money.Currency, money.PayoutCurrency) time.Time { return time.Time{} },
-			Bounds:       anyPayout,
+			Bounds: func(money.Currency, money.PayoutCurrency) (checkout.PayoutBounds, bool) {
+				return checkout.PayoutBounds{Most: money.MaxAmount}, true
+			},
 		}},
 		SessionLifetime: checkout.SessionLifetime, Limits: plenty, Shares: limit.NewShares(6), IdempotencyWait: -1,
 		Log: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -127,16 +127,12 @@ func checkSyntax(body []byte) error {
 		case d.StackDepth() > maxDepth:
 			return invalid(fmt.Sprintf("The body must not be nested more than %d levels deep.", maxDepth))
 		case d.StackDepth() == 0:
-			return checkEnd(body[d.InputOffset():], d.InputOffset())
+			if end := d.InputOffset(); len(bytes.Trim(body[end:], " \t\r\n")) > 0 {
+				return invalid(fmt.Sprintf("The body must end after its JSON object, at byte %d.", end))
+			}
+			return nil
 		}
 	}
-}
-
-func checkEnd(rest []byte, offset int64) error {
-	if len(bytes.Trim(rest, " \t\r\n")) > 0 {
-		return invalid(fmt.Sprintf("The body must end after its JSON object, at byte %d.", offset))
-	}
-	return nil
 }
 
 // syntaxRefusal replaces the decoder's error by words for merchants.

@@ -25,7 +25,7 @@ import (
 
 // slowly sets limits with these bursts. A token comes back after a quarter of an hour, when go test has given up.
 func slowly(reads, writes, live, badKeys int) func(*Config) {
-	rate := func(burst int) storage.Rate { return storage.Rate{PerSecond: 0.001, Burst: burst} }
+	rate := slowRate
 	return func(c *Config) {
 		c.Limits = Limits{
 			Reads:   storage.Rates{Test: rate(reads), Live: rate(live)},

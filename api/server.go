@@ -238,26 +238,16 @@ func (s *Server) route(router *mux.Router, path string, m methods) {
 	}))
 }
 
-// pathRef returns the id in the path as one of the caller's. It returns checkout.ErrNotFound when the id has another
-// shape.
-func pathRef(r *http.Request, prefix string) (checkout.Ref, error) {
-	id := mux.Vars(r)["id"]
-	if !checkout.IsID(prefix, id) {
-		return checkout.Ref{}, checkout.ErrNotFound
-	}
-	return callerFrom(r.Context()).Key.Owner.Ref(id), nil
-}
-
 // byID reads the caller's object that the path names. It returns checkout.ErrNotFound, also for an id of another shape.
 func byID[T any](
 	prefix string, read func(context.Context, checkout.Ref) (T, error),
 ) func(*http.Request) (T, error) {
 	return func(r *http.Request) (found T, err error) {
-		ref, err := pathRef(r, prefix)
-		if err != nil {
-			return found, err
+		id := mux.Vars(r)["id"]
+		if !checkout.IsID(prefix, id) {
+			return found, checkout.ErrNotFound
 		}
-		return read(r.Context(), ref)
+		return read(r.Context(), callerFrom(r.Context()).Key.Owner.Ref(id))
 	}
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/runs"
-	"example.com/checkout/workflows/webhook"
 )
 
 // with is a valid create with one member added or replaced.
@@ -401,13 +399,4 @@ func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 	require.Zero(t, f.count("checkout_session"))
 	require.Zero(t, f.count("webhook_endpoint"), "nor the secret of its webhook_url")
 	require.Contains(t, f.log.String(), "127.0.0.1", "the chain is in the log")
-}
-
-func TestCreatedSession_SecretIsTheLastMember(t *testing.T) {
-	t.Parallel()
-	secret := webhook.NewSecret()
-	got, err := json.Marshal(createdSession{checkout.Session{Ref: checkout.Ref{ID: "cs_x"}, Metadata: json.RawMessage(`{}`)}, secret})
-	require.NoError(t, err)
-	require.True(t, json.Valid(got))
-	require.True(t, strings.HasSuffix(string(got), `,"webhook_secret":"`+secret+`"}`))
 }

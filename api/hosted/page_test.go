@@ -2,6 +2,8 @@ package hosted
 
 import (
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/people"
 	"example.com/checkout/workflows/checkout"
@@ -162,4 +165,24 @@ func TestStatus_HoldsNoPersonalData(t *testing.T) {
 		"expires_at": checkout.FormatTime(h.read(id).ExpiresAt),
 	}, got)
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+}
+
+func TestFail_EveryKindHasItsStatusInTheCustomersLanguage(t *testing.T) {
+	t.Parallel()
+	s := newServer(Config{CheckoutURL: testURL, Log: slog.New(slog.DiscardHandler)})
+	for _, kind := range failure.Kinds {
+		for _, l := range languages {
+			page, script := httptest.NewRecorder(), httptest.NewRecorder()
+			failing := s.inLanguage(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s.fail(w, r, fmt.Errorf("hush: %w", kind))
+				s.failJSON(script, r, fmt.Errorf("hush: %w", kind))
+			}))
+			failing.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?lang="+l.tag, nil))
+			require.Equal(t, kind.Status(), page.Code)
+			require.Equal(t, kind.Status(), script.Code)
+			require.Contains(t, page.Body.String(), problem(&l.Texts, kind, kind).Heading)
+			require.NotContains(t, page.Body.String(), "hush")
+			require.NotContains(t, script.Body.String(), "hush")
+		}
+	}
 }

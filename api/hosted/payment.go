@@ -167,13 +167,6 @@ func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool,
 	return err == nil, err
 }
 
-// tokenize exchanges a card for a token. Never log its error: it may quote the card.
-func tokenize(ctx context.Context, cards TestCards, card checkout.Card) (string, checkout.PaymentMethod, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenizeTimeout)
-	defer cancel()
-	return cards.Tokenize(ctx, card)
-}
-
 // unknownPayments counts what only a run that reads something else than was stored answers: the payment has a row.
 var unknownPayments, _ = otel.Meter("example.com/checkout/api/hosted").Int64Counter("checkout.payment.unknown",
 	metric.WithUnit("{payment}"), metric.WithDescription("Stored payments that the run of their session did not find."))

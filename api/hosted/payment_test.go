@@ -237,6 +237,7 @@ func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 	require.Contains(t, body, "We are still checking your payment")
 	require.NotContains(t, body, `name="card_number"`)
 	require.Contains(t, body, `content="3;url=/checkout/`+id+`?payment=`+txn+`"`)
+	require.Contains(t, body, `href="/checkout/`+id+`?lang=de&amp;payment=`+txn+`"`, "another language asks about the same payment")
 	require.Contains(t, h.get("/"+id+"/status?payment="+txn).Body.String(), `"checking":true`)
 
 	h.pay = succeeds // Temporal is back: the very same payment goes on

@@ -63,9 +63,10 @@ func (s *server) tokenizeCard(r *http.Request, v *view) (token string, method ch
 	if v.showing(shown).Form.Faults.First() != "" {
 		return "", method, &refusedForm{http.StatusUnprocessableEntity, t.FixHeading, t.FixErrors}
 	}
-	ctx := context.WithoutCancel(r.Context())
-	token, method, err := tokenize(ctx, s.TestCards, card)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), tokenizeTimeout)
+	defer cancel()
+	token, method, err := s.TestCards.Tokenize(ctx, card)
+	if err != nil { // never log it: it may quote the card
 		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID, "error_class", classOf(err))
 		return "", method, &refusedForm{http.StatusServiceUnavailable, t.DeclinedHeading, t.NetworkAway}
 	}
