@@ -147,7 +147,9 @@ func (s *Server) routes(router *mux.Router) {
 	payout := byID(checkout.PrefixPayout, s.Store.Payouts.Payout)
 	transaction := byID(checkout.PrefixTransaction, s.Store.Sessions.Transaction) // one that is not decided is a 404
 
-	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(withObject(s.newSession, s.createSession))})
+	s.route(router, "/v1/checkout", methods{
+		get: checkouts(s.listSessions), post: checkouts(withObject(s.newSession, s.createSession)),
+	})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(withObject(s.session, s.getSession))})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(withObjectAndNoBody(s.session, s.expireSession))})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
@@ -176,7 +178,9 @@ func (s *Server) webhookRoutes(router *mux.Router) {
 	endpoint := byID(checkout.PrefixEndpoint, s.Store.Webhooks.Endpoint)
 	replay := byID(checkout.PrefixReplay, s.Store.Webhooks.Replay)
 
-	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(withObject(s.newEndpoint, s.createEndpoint))})
+	s.route(router, "/v1/webhooks", methods{
+		get: webhooks(s.listEndpoints), post: webhooks(withObject(s.newEndpoint, s.createEndpoint)),
+	})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
 	s.route(router, "/v1/webhooks/{id}", methods{
 		get: webhooks(showObject(endpoint)), patch: webhooks(withObject(endpoint, s.changeEndpoint)),

@@ -190,7 +190,8 @@ func (s *server) open(method, path string, h web.Handler) {
 // shownOnce are the pages that delete the secret that they show. A HEAD gets a 405 there: it would delete a secret
 // that nobody has seen.
 var shownOnce = []string{
-	page.ModeRoute + "/keys/{id}/secret", page.ModeRoute + "/webhooks/{id}/secret", page.ModeRoute + "/account/recovery_codes",
+	page.ModeRoute + "/keys/{id}/secret", page.ModeRoute + "/webhooks/{id}/secret",
+	page.ModeRoute + "/account/recovery_codes",
 }
 
 // handle adds the route of a handler that counts its requests itself.

@@ -33,7 +33,8 @@ func newStripe(t *testing.T, mode checkout.Mode, chain string) *harness {
 // newLiveHarness is newStripe for live mode, with a live session.
 func newLiveHarness(t *testing.T) (h *harness, id string) {
 	h = newStripe(t, checkout.ModeLive, "eip155:1")
-	return h, h.session(live)
+	id = h.session(live)
+	return h, id
 }
 
 // acquirer makes a the acquirer of a mode.

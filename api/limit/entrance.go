@@ -1,3 +1,5 @@
+// Package limit keeps one caller from using what all callers share. It names the caller of a
+// request, bounds the requests of one caller at once, and bounds heavy work.
 package limit
 
 import (
