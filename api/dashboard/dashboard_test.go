@@ -280,7 +280,7 @@ type route struct{ method, path string }
 // routesOf are all routes of a method but those of before, with ids that nothing has.
 func routesOf(t *testing.T, method string) (all []route) {
 	t.Helper()
-	s := newServer(Config{Store: noStore, URL: "http://dashboard.example"})
+	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Mail: true})
 	require.NoError(t, s.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := r.GetPathTemplate()
 		if err != nil {

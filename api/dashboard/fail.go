@@ -101,7 +101,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // renderProblem renders a problem, with the navigation when the visitor is signed in. It does not
 // look up the visitor of a request that was refused at the entrance.
 func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, a problemPage) {
-	v := page.Visit{Request: r, Mode: checkout.ModeTest}
+	v := page.Nobody(r)
 	switch kind {
 	case failure.RateLimited, failure.MethodNotAllowed:
 	default:
@@ -116,6 +116,6 @@ func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind fail
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := problemPage{problem: problems[kind]}
-		s.renderer.RenderSignedOut(w, r, kind.Status(), "problem", a.Title, a)
+		s.renderer.Render(w, page.Nobody(r), kind.Status(), "problem", a.Title, a)
 	})
 }

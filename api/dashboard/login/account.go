@@ -62,9 +62,8 @@ func (s *Server) changePassword(v page.Visit) (page.Answer, error) {
 	}
 	tokens := s.tokens(v.Request)
 	tokens[slices.Index(tokens, s.tokenOf(v))] = token
-	got, err := page.GoTo(v.Path("/account"), passwordChanged)
-	got.Cookies = append(s.cookiesOf(tokens...), s.knownCookieOf(v.Request, hash))
-	return got, err
+	cookies := append(s.cookiesOf(tokens...), s.knownCookieOf(v.Request, hash))
+	return page.GoTo(v.Path("/account"), passwordChanged, cookies...)
 }
 
 // signOutEverywhere serves POST …/account/signout. It signs this browser out of the person's other merchants too.
@@ -73,10 +72,5 @@ func (s *Server) signOutEverywhere(v page.Visit) (page.Answer, error) {
 		v.AuditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
 		return page.Answer{}, err
 	}
-	if err := s.People.SignOut(v.Context(), hashesOf(s.tokens(v.Request))...); err != nil {
-		return page.Answer{}, err
-	}
-	got, err := page.GoTo("/signin", "")
-	got.Cookies = s.cookiesOf()
-	return got, err
+	return s.signOut(v)
 }

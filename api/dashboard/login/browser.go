@@ -105,13 +105,7 @@ func (s *Server) signOutOthers(r *http.Request, person merchant.Member) (kept []
 	return kept, s.People.SignOut(r.Context(), hashesOf(gone)...)
 }
 
-// signOutBrowser signs the browser out of every merchant.
-func (s *Server) signOutBrowser(w http.ResponseWriter, r *http.Request) error {
-	if err := s.People.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
-		return err
-	}
-	for _, cookie := range s.cookiesOf() {
-		http.SetCookie(w, cookie)
-	}
-	return nil
+// signOutBrowser signs the browser out of every merchant. It returns the cookies that remove its tokens.
+func (s *Server) signOutBrowser(r *http.Request) ([]*http.Cookie, error) {
+	return s.cookiesOf(), s.People.SignOut(r.Context(), hashesOf(s.tokens(r))...)
 }

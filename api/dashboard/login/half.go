@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
-	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -56,27 +56,26 @@ func (s *Server) halfSignedIn(r *http.Request) (m merchant.Member, passwordHash 
 	return m, passwordHash, nil
 }
 
-// requireHalfSignIn calls h with what half returns, and leads a browser that gave no password lately to the sign-in
-// page.
+// requireHalfSignIn calls h with what halfSignedIn returns, and leads a browser that gave no password lately to the
+// sign-in page.
 func (s *Server) requireHalfSignIn(
-	h func(w http.ResponseWriter, r *http.Request, m merchant.Member, passwordHash string) error,
-) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		m, hash, err := s.halfSignedIn(r)
+	h func(v page.Visit, m merchant.Member, passwordHash string) (page.Answer, error),
+) page.Handler {
+	return func(v page.Visit) (page.Answer, error) {
+		m, hash, err := s.halfSignedIn(v.Request)
 		if failure.KindOf(err) == failure.NotFound {
-			http.Redirect(w, r, "/signin", http.StatusSeeOther)
-			return nil
+			return page.GoTo("/signin", "")
 		}
 		if err != nil {
-			return err
+			return page.Answer{}, err
 		}
-		return h(w, r, m, hash)
+		return h(v, m, hash)
 	}
 }
 
 // askForCode leads a browser that gave the right password to the page that asks for a code.
-func (s *Server) askForCode(w http.ResponseWriter, r *http.Request, m merchant.Member, hash, next string) {
+func (s *Server) askForCode(m merchant.Member, hash, next string) (page.Answer, error) {
 	token := halfToken(m, hash, time.Now().Add(halfLifetime).Unix())
-	s.Renderer.SetCookie(w, halfCookie, token, int(halfLifetime/time.Second))
-	http.Redirect(w, r, "/signin/code?"+url.Values{"next": {next}}.Encode(), http.StatusSeeOther)
+	return page.GoTo("/signin/code?"+url.Values{"next": {next}}.Encode(), "",
+		s.Renderer.NewCookie(halfCookie, token, int(halfLifetime/time.Second)))
 }

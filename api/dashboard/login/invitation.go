@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage/people"
@@ -39,46 +39,38 @@ type invitationPage struct {
 	Fault    string
 }
 
-func (s *Server) showInvitation(w http.ResponseWriter, r *http.Request) error {
-	return s.renderInvitation(w, r, "")
-}
+func (s *Server) showInvitation(v page.Visit) (page.Answer, error) { return s.invitationPage(v, "") }
 
-// renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
-// "" for none.
-func (s *Server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
-	member, merchant, err := s.People.Invitation(r.Context(), merchant.HashToken(mux.Vars(r)["token"]))
+// invitationPage shows a valid invitation and the fault of the chosen password, "" for none.
+func (s *Server) invitationPage(v page.Visit, fault string) (page.Answer, error) {
+	member, merchant, err := s.People.Invitation(v.Context(), merchant.HashToken(mux.Vars(v.Request)["token"]))
 	if errors.Is(err, checkout.ErrNotFound) {
-		return ErrInvitation
+		return page.Answer{}, ErrInvitation
 	}
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
-	status := http.StatusOK
-	if fault != "" {
-		status = http.StatusUnprocessableEntity
-	}
-	s.Renderer.RenderSignedOut(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
-	return nil
+	return page.ShowForm(fault, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
 }
 
 // acceptInvitation serves POST /invitation/{token}. It sets the first password and signs the person
 // in.
-func (s *Server) acceptInvitation(w http.ResponseWriter, r *http.Request) error {
-	password := r.PostFormValue("password")
-	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
-		return s.renderInvitation(w, r, fault)
+func (s *Server) acceptInvitation(v page.Visit) (page.Answer, error) {
+	password := v.PostFormValue("password")
+	if fault := passhash.Fault(password, v.PostFormValue("password_again")); fault != "" {
+		return s.invitationPage(v, fault)
 	}
 
-	member, err := Accept(r.Context(), s.People, mux.Vars(r)["token"], password, limit.RemoteIP(r))
+	member, err := Accept(v.Context(), s.People, mux.Vars(v.Request)["token"], password, limit.RemoteIP(v.Request))
 	if errors.Is(err, checkout.ErrNotFound) {
-		return s.renderInvitation(w, r, "")
+		return s.invitationPage(v, "")
 	}
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
-	hash, err := s.People.MemberPassword(r.Context(), member.MerchantID, member.ID)
+	hash, err := s.People.MemberPassword(v.Context(), member.MerchantID, member.ID)
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
-	return s.startSession(w, r, member, hash, "/")
+	return s.startSession(v.Request, member, hash, "/")
 }

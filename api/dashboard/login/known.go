@@ -29,11 +29,7 @@ func (s *Server) isKnown(r *http.Request, hash string) bool {
 	})
 }
 
-// addKnown makes a browser keep the value for the account with the password of hash, and those for the others.
-func (s *Server) addKnown(w http.ResponseWriter, r *http.Request, hash string) {
-	http.SetCookie(w, s.knownCookieOf(r, hash))
-}
-
+// knownCookieOf makes a browser keep the value for the account with the password of hash, and those for the others.
 func (s *Server) knownCookieOf(r *http.Request, hash string) *http.Cookie {
 	values := []string{knownBrowser(hash)}
 	for _, value := range s.knownBrowsers(r) {

@@ -18,7 +18,7 @@ type Server struct {
 	Requests *storage.Requests
 	Secrets  *people.Secrets
 	Renderer *page.Renderer
-	Passkeys *webauthn.WebAuthn // from NewPasskeys
+	Passkeys *webauthn.WebAuthn // from NewPasskeys; nil: this address has none
 	// RequireFactor: who has no second factor must set one up before a dangerous action, see ConfirmPage.
 	RequireFactor bool
 	Mail          bool // mails are sent; without them nobody can ask for a new password

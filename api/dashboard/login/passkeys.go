@@ -29,9 +29,6 @@ const addingTitle = "Add a passkey"
 // startPasskey serves POST …/account/passkeys/new. It needs the password, and the second factor of who has one. Only
 // then there is a challenge for a new passkey.
 func (s *Server) startPasskey(v page.Visit) (page.Answer, error) {
-	if s.Passkeys == nil {
-		return page.Answer{}, checkout.ErrNotFound
-	}
 	unconfirmed, err := s.RequireProof(v, ConfirmPage{
 		Text: "A passkey signs you in without a password and replaces an app code.", Button: "Continue",
 		Back: v.Path("/account"),
@@ -71,9 +68,6 @@ var (
 
 // addPasskey serves POST …/account/passkeys.
 func (s *Server) addPasskey(v page.Visit) (page.Answer, error) {
-	if s.Passkeys == nil {
-		return page.Answer{}, checkout.ErrNotFound
-	}
 	key, err := s.readNewPasskey(v)
 	if errors.Is(err, errPasskey) {
 		return page.Refuse("passkey", addingTitle, newPasskeyPage{Fault: "The passkey was not accepted. Start again."})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
@@ -13,35 +14,23 @@ import (
 )
 
 // showForgot serves GET /password/forgot.
-func (s *Server) showForgot(w http.ResponseWriter, r *http.Request) error {
-	if !s.Mail {
-		return checkout.ErrNotFound
-	}
-	s.Renderer.RenderSignedOut(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
-	return nil
+func (s *Server) showForgot(page.Visit) (page.Answer, error) {
+	return page.Show("forgot", "Forgot your password?", nil)
 }
 
 // askForReset serves POST /password/forgot. The answer is the same for every address, after the same work.
 // It waits for no mail server.
-func (s *Server) askForReset(w http.ResponseWriter, r *http.Request) error {
-	if !s.Mail {
-		return checkout.ErrNotFound
-	}
-	email := strings.TrimSpace(r.PostFormValue("email"))
-	all, err := s.People.MembersByEmail(r.Context(), email)
+func (s *Server) askForReset(v page.Visit) (page.Answer, error) {
+	email := strings.TrimSpace(v.PostFormValue("email"))
+	all, err := s.People.MembersByEmail(v.Context(), email)
 	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
-		return err
+		return page.Answer{}, err
 	}
-	if err := s.mayTry(r, email, hashesOfPasswords(all)...); err != nil {
-		return err
+	err = s.mayTry(v.Request, email, hashesOfPasswords(all)...)
+	if err == nil && checkout.ValidEmail(email) {
+		err = s.People.AskForReset(v.Context(), email)
 	}
-	if checkout.ValidEmail(email) {
-		if err := s.People.AskForReset(r.Context(), email); err != nil {
-			return err
-		}
-	}
-	http.Redirect(w, r, "/password/reset?asked=1", http.StatusSeeOther)
-	return nil
+	return page.GoToAfter(err, "/password/reset?asked=1", "")
 }
 
 // resetPage asks for the code of the mail and for a new password. The mail's link has the code after #,
@@ -53,47 +42,30 @@ type resetPage struct {
 }
 
 // showReset serves GET /password/reset.
-func (s *Server) showReset(w http.ResponseWriter, r *http.Request) error {
-	if !s.Mail {
-		return checkout.ErrNotFound
-	}
-	s.renderReset(w, r, resetPage{Asked: r.URL.Query().Has("asked")})
-	return nil
+func (s *Server) showReset(v page.Visit) (page.Answer, error) {
+	return resetPage{Asked: v.URL.Query().Has("asked")}.show()
 }
 
-func (s *Server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage) {
-	status := http.StatusOK
-	if p.Fault != "" {
-		status = http.StatusUnprocessableEntity
-	}
-	s.Renderer.RenderSignedOut(w, r, status, "reset", "Choose a new password", p)
+func (p resetPage) show() (page.Answer, error) {
+	return page.ShowForm(p.Fault, "reset", "Choose a new password", p)
 }
 
 // resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too. The browser is
 // a known one from now on, so guesses from elsewhere cannot keep it from signing in.
-func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
-	if !s.Mail {
-		return checkout.ErrNotFound
+func (s *Server) resetPassword(v page.Visit) (page.Answer, error) {
+	code, password := strings.TrimSpace(v.PostFormValue("code")), v.PostFormValue("password")
+	if fault := passhash.Fault(password, v.PostFormValue("password_again")); fault != "" {
+		return resetPage{Code: code, Fault: fault}.show()
 	}
-	code, password := strings.TrimSpace(r.PostFormValue("code")), r.PostFormValue("password")
-	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
-		s.renderReset(w, r, resetPage{Code: code, Fault: fault})
-		return nil
-	}
-	hash, err := s.reset(r, merchant.HashToken(code), password)
+	hash, err := s.reset(v.Request, merchant.HashToken(code), password)
 	if errors.Is(err, checkout.ErrNotFound) {
-		s.renderReset(w, r, resetPage{Fault: "This code is not valid: it was used or has expired. Request another e-mail."})
-		return nil
+		return resetPage{Fault: "This code is not valid: it was used or has expired. Request another e-mail."}.show()
 	}
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
-	if err := s.signOutBrowser(w, r); err != nil {
-		return err
-	}
-	s.addKnown(w, r, hash)
-	http.Redirect(w, r, "/signin?reset=1", http.StatusSeeOther)
-	return nil
+	gone, err := s.signOutBrowser(v.Request)
+	return page.GoToAfter(err, "/signin?reset=1", "", append(gone, s.knownCookieOf(v.Request, hash))...)
 }
 
 // reset gives the member of a code a new password, and returns its hash.

@@ -11,19 +11,18 @@ import (
 // Routes adds the routes of the pages that need nobody who is signed in, and of the page of the account. open adds a
 // route without a check of the visitor.
 func (s *Server) Routes(open func(method, path string, h web.Handler)) {
-	open(http.MethodGet, "/signin", s.showSignIn)
-	open(http.MethodPost, "/signin", s.signIn)
-	open(http.MethodGet, "/signin/code", s.requireHalfSignIn(s.showSignInCode))
-	open(http.MethodPost, "/signin/code", s.requireHalfSignIn(s.signInWithCode))
-	open(http.MethodPost, "/signin/passkey", s.signInWithPasskey)
-	open(http.MethodPost, "/passkey/challenge", s.challengePasskey)
-	open(http.MethodGet, "/password/forgot", s.showForgot)
-	open(http.MethodPost, "/password/forgot", s.askForReset)
-	open(http.MethodGet, "/password/reset", s.showReset)
-	open(http.MethodPost, "/password/reset", s.resetPassword)
-	open(http.MethodPost, "/signout", s.signOut)
-	open(http.MethodGet, "/invitation/{token}", s.showInvitation)
-	open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)
+	form := func(path string, show, send page.Handler) {
+		open(http.MethodGet, path, s.anybody(show))
+		open(http.MethodPost, path, s.anybody(send))
+	}
+	form("/signin", s.showSignIn, s.signIn)
+	form("/signin/code", s.requireHalfSignIn(s.showSignInCode), s.requireHalfSignIn(s.signInWithCode))
+	form("/invitation/{token}", s.showInvitation, s.acceptInvitation)
+	open(http.MethodPost, "/signout", s.anybody(s.signOut))
+	if s.Mail {
+		form("/password/forgot", s.showForgot, s.askForReset)
+		form("/password/reset", s.showReset, s.resetPassword)
+	}
 
 	get := func(path string, h page.Handler) {
 		open(http.MethodGet, page.ModeRoute+path, s.SignedIn(merchant.RoleViewer, h))
@@ -31,7 +30,6 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	post := func(path string, h page.Handler) {
 		open(http.MethodPost, page.ModeRoute+path, s.SignedIn(merchant.RoleViewer, h))
 	}
-	open(http.MethodPost, page.ModeRoute+"/passkey/challenge", s.challengePasskey)
 	get("/confirm", s.showConfirm)
 	get("/account", s.showAccount)
 	get("/account/needs_factor", s.showNeedsFactor)
@@ -41,9 +39,15 @@ func (s *Server) Routes(open func(method, path string, h web.Handler)) {
 	get("/account/second_factor", s.showFactor)
 	post("/account/second_factor/code", s.confirmFactor)
 	post("/account/second_factor/remove", s.removeFactor)
-	post("/account/passkeys", s.addPasskey)
-	post("/account/passkeys/new", s.startPasskey)
+	get("/account/recovery_codes", s.showRecoveryCodes)
+	if s.Passkeys != nil {
+		open(http.MethodPost, "/signin/passkey", s.anybody(s.signInWithPasskey))
+		open(http.MethodPost, "/passkey/challenge", s.challengePasskey)
+		open(http.MethodPost, page.ModeRoute+"/passkey/challenge", s.challengePasskey)
+		post("/account/passkeys", s.addPasskey)
+		post("/account/passkeys/new", s.startPasskey)
+	}
+	// mux takes the first route that fits, so names come before ids.
 	post("/account/passkeys/{id}", s.renamePasskey)
 	post("/account/passkeys/{id}/remove", s.removePasskey)
-	get("/account/recovery_codes", s.showRecoveryCodes)
 }

@@ -15,36 +15,29 @@ import (
 // startSession signs member in; how is for the audit log. passwordHash is the hash of the member's password. The
 // browser gets a new token, so that a token planted by another person is useless.
 func (s *Server) startSession(
-	w http.ResponseWriter, r *http.Request, member merchant.Member, passwordHash, next string, how ...string,
-) error {
+	r *http.Request, member merchant.Member, passwordHash, next string, how ...string,
+) (page.Answer, error) {
 	token, hash := merchant.NewToken()
 	note := page.Entry(r, member, "member.signed_in", strings.Join(how, ", "))
 	err := s.People.SignIn(r.Context(), member, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password or the second factor was changed meanwhile
-		http.Redirect(w, r, "/signin", http.StatusSeeOther)
-		return nil
+		return page.GoTo("/signin", "")
 	}
 	if errors.Is(err, checkout.ErrMerchantSuspended) {
-		s.Renderer.RenderSignedOut(w, r, http.StatusForbidden, "signin", "Sign in",
-			signInForm{Suspended: true, Mail: s.Mail})
-		return nil
+		return page.Refuse("signin", "Sign in", signInForm{Suspended: true, Mail: s.Mail})
 	}
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
 	others, err := s.signOutOthers(r, member)
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
-	for _, cookie := range s.cookiesOf(append([]string{token}, others...)...) {
-		http.SetCookie(w, cookie)
-	}
-	s.addKnown(w, r, passwordHash)
 	if next == "/" {
 		next = page.Home(member.MerchantID)
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
-	return nil
+	cookies := s.cookiesOf(append([]string{token}, others...)...)
+	return page.GoTo(next, "", append(cookies, s.knownCookieOf(r, passwordHash))...)
 }
 
 // ownPages match the addresses of the pages of a merchant, and the old addresses, which name no merchant.

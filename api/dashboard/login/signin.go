@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/passhash"
@@ -29,66 +30,62 @@ type signInForm struct {
 	Mail  bool // somebody who forgot the password may ask for a mail
 }
 
-func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
+func (s *Server) showSignIn(nobody page.Visit) (page.Answer, error) {
+	query := nobody.URL.Query()
 	form := signInForm{Next: query.Get("next"), Merchant: query.Get("merchant"), Mail: s.Mail, Reset: query.Has("reset")}
-	if v, err := s.Visitor(r); err == nil {
+	if v, err := s.Visitor(nobody.Request); err == nil {
 		if wanted := merchantOf(form.Next); wanted != "" && !v.SignedInTo(wanted) {
 			form.Merchant = wanted
 		} else if !query.Has("other") {
-			http.Redirect(w, r, safeNext(form.Next), http.StatusSeeOther)
-			return nil
+			return page.GoTo(safeNext(form.Next), "")
 		}
 		form.Back, form.Email = v.Path("/account#merchants"), v.Member.Email
 	}
-	s.Renderer.RenderSignedOut(w, r, http.StatusOK, "signin", "Sign in", form)
-	return nil
+	return page.Show("signin", "Sign in", form)
 }
 
 // signIn serves POST /signin. Unknown accounts, wrong passwords and open invitations get the same answer after the same
 // work. The password is compared with that of every account of the address, so another merchant that knows the address
 // cannot stand before the one that is meant.
-func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) signIn(v page.Visit) (page.Answer, error) {
 	form := signInForm{
-		Email:    strings.TrimSpace(r.PostFormValue("email")),
-		Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
-		Next:     r.PostFormValue("next"), Failed: true, Mail: s.Mail,
+		Email:    strings.TrimSpace(v.PostFormValue("email")),
+		Merchant: strings.TrimSpace(v.PostFormValue("merchant")),
+		Next:     v.PostFormValue("next"), Failed: true, Mail: s.Mail,
 	}
-	all, err := s.People.MembersByEmail(r.Context(), form.Email)
+	all, err := s.People.MembersByEmail(v.Context(), form.Email)
 	if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
-		return err
+		return page.Answer{}, err
 	}
-	tried := s.orderCandidates(r, all, form.Merchant, merchantOf(form.Next))
+	tried := s.orderCandidates(v.Request, all, form.Merchant, merchantOf(form.Next))
 	hashes := hashesOfPasswords(tried)
-	if err := s.mayGuessPassword(r, form.Email, hashes...); err != nil {
-		return err
+	if err := s.mayGuessPassword(v.Request, form.Email, hashes...); err != nil {
+		return page.Answer{}, err
 	}
 
-	password := r.PostFormValue("password")
-	at, err := passhash.Which(r.Context(), password, hashes...)
+	password := v.PostFormValue("password")
+	at, err := passhash.Which(v.Context(), password, hashes...)
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
 	if at < 0 {
 		probably := "" // unknown
 		if len(tried) > 0 {
 			probably = tried[0].ID
 		}
-		if err := s.People.LogFailedSignIn(r.Context(), probably, limit.RemoteIP(r)); err != nil {
-			return err
+		if err := s.People.LogFailedSignIn(v.Context(), probably, limit.RemoteIP(v.Request)); err != nil {
+			return page.Answer{}, err
 		}
-		s.Renderer.RenderSignedOut(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
-		return nil
+		return page.Refuse("signin", "Sign in", form)
 	}
-	m, err := s.shareSalt(r.Context(), tried[at], all[0].Hash, password)
+	m, err := s.shareSalt(v.Context(), tried[at], all[0].Hash, password)
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
 	if m.SecondFactor() {
-		s.askForCode(w, r, m.Member, m.Hash, safeNext(form.Next))
-		return nil
+		return s.askForCode(m.Member, m.Hash, safeNext(form.Next))
 	}
-	return s.startSession(w, r, m.Member, m.Hash, safeNext(form.Next))
+	return s.startSession(v.Request, m.Member, m.Hash, safeNext(form.Next))
 }
 
 // orderCandidates returns the accounts that a person may mean, the likeliest first: those of the merchant, if one is
@@ -151,72 +148,62 @@ type codePage struct {
 }
 
 // showSignInCode serves GET /signin/code.
-func (s *Server) showSignInCode(w http.ResponseWriter, r *http.Request, m merchant.Member, _ string) error {
-	p := codePage{Next: r.URL.Query().Get("next"), Who: m}
-	s.Renderer.RenderSignedOut(w, r, http.StatusOK, "signin_code", "Sign in", p)
-	return nil
+func (s *Server) showSignInCode(v page.Visit, m merchant.Member, _ string) (page.Answer, error) {
+	return page.Show("signin_code", "Sign in", codePage{Next: v.URL.Query().Get("next"), Who: m})
 }
 
 // signInWithCode serves POST /signin/code, the second step of signing in.
-func (s *Server) signInWithCode(w http.ResponseWriter, r *http.Request, m merchant.Member, hash string) error {
-	if err := s.mayTry(r, m.Email, hash); err != nil {
-		return err
+func (s *Server) signInWithCode(v page.Visit, m merchant.Member, hash string) (page.Answer, error) {
+	if err := s.mayTry(v.Request, m.Email, hash); err != nil {
+		return page.Answer{}, err
 	}
-	fault, err := s.factorFault(r, m, s.secondStep(r))
+	fault, err := s.factorFault(v.Request, m, s.secondStep(v.Request))
 	if err != nil {
-		return err
+		return page.Answer{}, err
 	}
-	next := safeNext(r.PostFormValue("next"))
+	next := safeNext(v.PostFormValue("next"))
 	if fault != "" {
-		s.Renderer.RenderSignedOut(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault, m})
-		return nil
+		return page.Refuse("signin_code", "Sign in", codePage{next, fault, m})
 	}
-	s.Renderer.SetCookie(w, halfCookie, "", -1)
-	return s.startSession(w, r, m, hash, next)
+	got, err := s.startSession(v.Request, m, hash, next)
+	got.Cookies = append(got.Cookies, s.Renderer.NewCookie(halfCookie, "", -1))
+	return got, err
 }
 
 // signInWithPasskey serves POST /signin/passkey: signing in without a password. The passkey identifies the person. It
 // is two factors: the device, and the finger, the face or the PIN that it asks for.
-func (s *Server) signInWithPasskey(w http.ResponseWriter, r *http.Request) error {
-	c := s.ceremonyOf(r, toSignIn, passkeyCookie)
-	s.Renderer.SetCookie(w, passkeyCookie, "", -1)
-	refuse := func() {
-		s.Renderer.RenderSignedOut(w, r, http.StatusUnprocessableEntity, "signin", "Sign in",
-			signInForm{Next: r.PostFormValue("next"), Mail: s.Mail, NoPasskey: true})
-	}
-	answer, session, err := s.readAssertion(r, c)
+func (s *Server) signInWithPasskey(v page.Visit) (got page.Answer, err error) {
+	answer, session, err := s.readAssertion(v.Request, s.ceremonyOf(v.Request, toSignIn, passkeyCookie))
 	var m people.MemberWithPassword
 	if err == nil {
-		m, err = s.People.MemberByPasskeyHandle(r.Context(), answer.Response.UserHandle)
+		m, err = s.People.MemberByPasskeyHandle(v.Context(), answer.Response.UserHandle)
 	}
-	unknown := errors.Is(err, errPasskey) || failure.KindOf(err) == failure.NotFound
-	if err != nil && !unknown {
-		return err
+	refused := errors.Is(err, errPasskey) || failure.KindOf(err) == failure.NotFound
+	if err != nil && !refused {
+		return got, err
 	}
-	if err := s.mayTry(r, "a passkey", m.Hash); err != nil {
-		return err
+	if err := s.mayTry(v.Request, "a passkey", m.Hash); err != nil {
+		return got, err
 	}
-	if unknown {
-		refuse()
-		return nil
+	if !refused {
+		fault, err := s.refusedPasskey(v.Request, m.Member, s.usePasskey(v.Request, m.Member, answer, session))
+		if err != nil {
+			return got, err
+		}
+		refused = fault != ""
 	}
-	fault, err := s.refusedPasskey(r, m.Member, s.usePasskey(r, m.Member, answer, session))
-	if err != nil {
-		return err
+	next := v.PostFormValue("next")
+	if refused {
+		got, err = page.Refuse("signin", "Sign in", signInForm{Next: next, Mail: s.Mail, NoPasskey: true})
+	} else {
+		got, err = s.startSession(v.Request, m.Member, m.Hash, safeNext(next), "with a passkey, without the password")
 	}
-	if fault != "" {
-		refuse()
-		return nil
-	}
-	next := safeNext(r.PostFormValue("next"))
-	return s.startSession(w, r, m.Member, m.Hash, next, "with a passkey, without the password")
+	got.Cookies = append(got.Cookies, s.Renderer.NewCookie(passkeyCookie, "", -1))
+	return got, err
 }
 
 // signOut serves POST /signout. It signs the browser out of every merchant.
-func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
-	if err := s.signOutBrowser(w, r); err != nil {
-		return err
-	}
-	http.Redirect(w, r, "/signin", http.StatusSeeOther)
-	return nil
+func (s *Server) signOut(v page.Visit) (page.Answer, error) {
+	gone, err := s.signOutBrowser(v.Request)
+	return page.GoToAfter(err, "/signin", "", gone...)
 }

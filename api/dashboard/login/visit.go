@@ -49,10 +49,22 @@ func (s *Server) SignedIn(needs merchant.Role, h page.Handler) web.Handler {
 			return err
 		}
 		if r.Method == http.MethodGet && s.Renderer.Cookie(r, lastCookie) != v.MerchantID() {
-			s.Renderer.SetCookie(w, lastCookie, v.MerchantID(), 0)
+			got.Cookies = append(got.Cookies, s.Renderer.NewCookie(lastCookie, v.MerchantID(), 0))
 		}
 		s.Renderer.Write(w, v, got)
 		return nil
+	}
+}
+
+// anybody calls h without looking for a visitor.
+func (s *Server) anybody(h page.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v := page.Nobody(r)
+		got, err := h(v)
+		if err == nil {
+			s.Renderer.Write(w, v, got)
+		}
+		return err
 	}
 }
 

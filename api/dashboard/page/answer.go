@@ -19,7 +19,7 @@ type Answer struct {
 	Data     any
 	Location string
 	Notice   string         // for the page at Location
-	Cookies  []*http.Cookie // set with the redirect; package login alone has any
+	Cookies  []*http.Cookie // package login alone has any
 }
 
 // Show answers with a page.
@@ -41,16 +41,16 @@ func ShowForm(fault, page, title string, data any) (Answer, error) {
 }
 
 // GoTo answers an accepted form with a redirect. notice is what Notice returned, "" for none.
-func GoTo(path, notice string) (Answer, error) {
-	return Answer{Status: http.StatusSeeOther, Location: path, Notice: notice}, nil
+func GoTo(path, notice string, cookies ...*http.Cookie) (Answer, error) {
+	return Answer{Status: http.StatusSeeOther, Location: path, Notice: notice, Cookies: cookies}, nil
 }
 
 // GoToAfter is GoTo after an action that may have failed with err.
-func GoToAfter(err error, path, notice string) (Answer, error) {
+func GoToAfter(err error, path, notice string, cookies ...*http.Cookie) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return GoTo(path, notice)
+	return GoTo(path, notice, cookies...)
 }
 
 // IsLocal reports whether a redirect to address, which somebody else may have written, stays at this server. Its path

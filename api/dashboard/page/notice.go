@@ -22,11 +22,11 @@ func Notice(key, text string) string {
 // NothingChanged is the notice after a form that changes nothing.
 var NothingChanged = Notice("nothing_changed", "There are no changes to save.")
 
-// popNotice returns the message for this page and removes its cookie. It returns "" when htmx
-// loads a part of a page, so that the message waits for a whole page.
-func (f *Renderer) popNotice(w http.ResponseWriter, r *http.Request) string {
-	key := f.Cookie(r, noticeCookie)
-	if key == "" || r.Header.Get("HX-Request") != "" {
+// popNotice returns the message for this page and removes its cookie. It returns "" when htmx loads a part of a page,
+// and for a visitor who is not signed in, so that the message waits for a whole page of a merchant.
+func (f *Renderer) popNotice(w http.ResponseWriter, v Visit) string {
+	key := f.Cookie(v.Request, noticeCookie)
+	if key == "" || v.Header.Get("HX-Request") != "" || !v.SignedIn() {
 		return ""
 	}
 	f.SetCookie(w, noticeCookie, "", -1)

@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-
-	"example.com/checkout/workflows/checkout"
 )
 
 // Site holds the facts about the dashboard that every page shows.
@@ -36,23 +34,18 @@ type Renderer struct {
 
 // Write writes the answer to a visitor.
 func (r *Renderer) Write(w http.ResponseWriter, v Visit, got Answer) {
-	if got.Location == "" {
-		v.notice = r.popNotice(w, v.Request)
-		r.Render(w, v, got.Status, got.Page, got.Title, got.Data)
-		return
-	}
 	for _, cookie := range got.Cookies {
 		http.SetCookie(w, cookie)
+	}
+	if got.Location == "" {
+		v.notice = r.popNotice(w, v)
+		r.Render(w, v, got.Status, got.Page, got.Title, got.Data)
+		return
 	}
 	if got.Notice != "" {
 		r.SetCookie(w, noticeCookie, got.Notice, noticeSeconds)
 	}
 	http.Redirect(w, v.Request, got.Location, got.Status)
-}
-
-// RenderSignedOut writes a page for a visitor who is not signed in.
-func (r *Renderer) RenderSignedOut(w http.ResponseWriter, req *http.Request, status int, page, title string, data any) {
-	r.Render(w, Visit{Request: req, Mode: checkout.ModeTest}, status, page, title, data)
 }
 
 // Render writes a page. It renders the whole page first, so that a failing template sends nothing

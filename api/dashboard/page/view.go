@@ -16,9 +16,6 @@ type View struct {
 	Data   any // the page's own data
 }
 
-// SignedIn reports whether the visitor is signed in.
-func (v View) SignedIn() bool { return v.Member.ID != "" }
-
 // Live reports whether the page belongs to live mode.
 func (v View) Live() bool { return v.Mode.Live() }
 

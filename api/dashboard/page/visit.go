@@ -29,6 +29,12 @@ type Visit struct {
 	notice  string // message about the last action
 }
 
+// Nobody is the visit of a request of which nobody is signed in.
+func Nobody(r *http.Request) Visit { return Visit{Request: r, Mode: checkout.ModeTest} }
+
+// SignedIn reports whether the visitor is signed in.
+func (v Visit) SignedIn() bool { return v.Member.ID != "" }
+
 // ID returns the id in the path.
 func (v Visit) ID() string { return mux.Vars(v.Request)["id"] }
 

@@ -66,7 +66,7 @@ func TestSuspension_OfSignInEndsEachBrowser(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, http.StatusSeeOther, e2e.Ask(t, http.MethodGet, home, "", "Cookie", cookie).Status)
 	answer := e2e.PostForm(t, m.Stack.DashboardURL()+"/signin", url.Values{"email": {member.Email}, "password": {e2e.DashboardPassword}})
-	require.Equal(t, http.StatusForbidden, answer.Status)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.Status)
 	require.Contains(t, string(answer.Body), "Sign-in is suspended for this merchant.")
 	m.Create(e2e.Terms) // nothing else is suspended
 }
