@@ -11,9 +11,7 @@ import (
 
 // ChangeBrand changes the look of a merchant's hosted page. c.Was must have the earlier values. Errors: those of
 // people.Store.SetBrand.
-func ChangeBrand(
-	ctx context.Context, people *people.Store, merchantID string, c people.BrandChange, by By,
-) error {
+func ChangeBrand(ctx context.Context, people *people.Store, merchantID string, c people.BrandChange, by By) error {
 	return people.SetBrand(ctx, merchantID, c, by.Entry(bothModes(merchantID), "brand.changed", brandDetail(c)))
 }
 

@@ -12,9 +12,7 @@ import (
 
 // ChangeMerchant changes settings, or the payout addresses of a mode, and starts the workflows that inform the
 // merchant's registrations. It sets c.By. Errors: those of storage.Keyless.ChangeMerchant.
-func (a Actions) ChangeMerchant(
-	ctx context.Context, c storage.MerchantChange, by By,
-) (storage.MerchantChanged, error) {
+func (a Actions) ChangeMerchant(ctx context.Context, c storage.MerchantChange, by By) (storage.MerchantChanged, error) {
 	ref := bothModes(c.MerchantID)
 	c.By = by.Entry(ref, "merchant.changed", "")
 	if len(c.Addresses) > 0 {

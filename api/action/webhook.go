@@ -73,9 +73,7 @@ func (a Actions) RotateSecret(
 
 // PublishTest sends a test event to one registration. The event has retries, a log and replays like
 // a real event. A disabled registration holds it. Error: checkout.ErrNotFound.
-func (a Actions) PublishTest(
-	ctx context.Context, t storage.TestEvent, by By,
-) (webhook.Event, webhook.Delivery, error) {
+func (a Actions) PublishTest(ctx context.Context, t storage.TestEvent, by By) (webhook.Event, webhook.Delivery, error) {
 	entry := by.Entry(t.Owner.Ref(t.EndpointID), "webhook.tested", string(t.Type))
 	event, ref, err := a.Store.Webhooks.PublishTest(ctx, t, entry)
 	if err != nil {

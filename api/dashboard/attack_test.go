@@ -19,7 +19,6 @@ const (
 
 // squat makes the other merchant invite the address of the desk's owner, who does not join.
 func (d *desk) squat() {
-	d.t.Helper()
 	_, err := d.store.People.Invite(d.t.Context(), merchant.Member{
 		ID: checkout.NewID("usr"), MerchantID: d.other, Email: ceo, Role: merchant.RoleViewer,
 	}, "operator")
@@ -34,10 +33,10 @@ func TestAttack_AnAddressIsNotSquatted(t *testing.T) {
 	d.newMember(d.merchant, ceo, merchant.RoleOwner)
 	b := d.browser()
 
-	require.Equal(t, 422, b.signIn(ceo, "a slip of the finger").status)
-	require.Equal(t, 303, b.signIn(ceo, password).status)
+	b.signIn(ceo, "a slip of the finger").is(422)
+	b.signIn(ceo, password).is(303)
 
-	require.Contains(t, b.get("/test/members").text(), "owner")
+	b.get("/test/members").shows("owner")
 	require.Equal(t, d.merchant, value[string](d, `SELECT string_agg(merchant_id, ',') FROM audit_entry WHERE action = 'member.sign_in_failed'`))
 	require.Equal(t, "owner", value[string](d, `SELECT m.role FROM member_session s JOIN member m ON m.id = s.member_id`))
 }
@@ -47,8 +46,8 @@ func TestAttack_ASquatterDoesNotSeeWhereAStrangerSignsIn(t *testing.T) {
 	d := newDesk(t)
 	d.squat()
 
-	require.Equal(t, 422, d.browser().signIn(ceo, "wrong").status)
-	require.Equal(t, 422, d.browser().post("/signin", "email", ceo, "password", "wrong", "merchant", d.other).status)
+	d.browser().signIn(ceo, "wrong").is(422)
+	d.browser().post("/signin", "email", ceo, "password", "wrong", "merchant", d.other).is(422)
 
 	require.Zero(t, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.sign_in_failed'`))
 }
@@ -63,9 +62,8 @@ func TestSignIn_TriesEachAccountOfTheAddress(t *testing.T) {
 		d.newMemberWith(shop, ceo, merchant.RoleViewer, password)
 	}
 	signsIn := func(merchant string) {
-		t.Helper()
 		d.exec(`DELETE FROM token_bucket; DELETE FROM member_session`)
-		require.Equal(t, "/", d.browser().signIn(ceo, passwords[merchant]).to(), merchant)
+		d.browser().signIn(ceo, passwords[merchant]).leads("/", merchant)
 		require.Equal(t, merchant, value[string](d, `SELECT m.merchant_id FROM member_session s JOIN member m ON m.id = s.member_id`))
 	}
 	for merchant := range passwords {
@@ -76,7 +74,7 @@ func TestSignIn_TriesEachAccountOfTheAddress(t *testing.T) {
 	require.NoError(t, err)
 	d.exec(`UPDATE member SET password_hash = $2 WHERE merchant_id = $1`, third, old)
 	d.exec(`UPDATE member SET joined_at = now() + interval '1 day' WHERE merchant_id = $1`, third) // not the first
-	require.Equal(t, 303, d.browser().post("/signin", "email", ceo, "password", passwords[third], "merchant", third).status)
+	d.browser().post("/signin", "email", ceo, "password", passwords[third], "merchant", third).is(303)
 	signsIn(third)
 }
 
@@ -120,25 +118,23 @@ func TestAttack_GuessingStopsNoStepUp(t *testing.T) {
 	for range 20 {
 		d.browser().signIn(ceo, "wrong")
 	}
-	require.Equal(t, 303, owner.post("/live/keys", "label", "a", "access", "full", "password", password).status)
+	owner.post("/live/keys", "label", "a", "access", "full", "password", password).is(303)
 }
 
 // TestConfirm_IsAPageOfItsOwn: a browser that goes back to it sends no form again, and a link from someone else cannot
 // fill in the form.
 func TestConfirm_IsAPageOfItsOwn(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	for path, fields := range map[string][]string{
 		"/live/keys":                  {"label", "a", "access", "full"},
 		"/test/members":               {"email", "eve@shop.example", "role", "owner"},
 		"/test/settings/payout":       {"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop"},
 		"/test/account/second_factor": nil,
 	} {
-		asked := owner.post(path, fields...)
-		require.Equal(t, 303, asked.status, path)
+		asked := owner.post(path, fields...).is(303, path)
 		for range 2 {
 			require.Contains(t, owner.follow(asked).text(), "Your password", path)
 		}
-		require.Equal(t, 303, d.as(merchant.RoleOwner).follow(asked).status, "%s: a form of another browser", path)
+		d.as(merchant.RoleOwner).follow(asked).is(303, path, "a form of another browser")
 	}
 }

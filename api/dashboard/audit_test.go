@@ -13,25 +13,23 @@ import (
 )
 
 func TestAudit_SaysWhatAPayoutAddressWasAndIs(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	form := owner.form("/test/settings", "/test/settings/payout")
-	require.Equal(t, 303, form.send("address_USDC", goodAddress, "address_BTC", oldBitcoin, "password", password).status)
+	form.send("address_USDC", goodAddress, "address_BTC", oldBitcoin, "password", password).is(303)
 	detail := value[string](d, `SELECT detail FROM audit_entry WHERE action = 'payout_address.changed'`)
 	require.Contains(t, detail, "USDC: sandbox:shop → "+goodAddress)
 	require.Contains(t, detail, "BTC: none → "+oldBitcoin)
-	require.Contains(t, owner.get("/test/audit").text(), ">127.0.0.1</td>")
+	owner.get("/test/audit").shows(">127.0.0.1</td>")
 }
 
 func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password)
 	bob := d.browser()
-	require.Equal(t, 303, bob.post(d.mailed("bob@shop.example"), "password", password, "password_again", password).status)
+	bob.post(d.mailed("bob@shop.example"), "password", password, "password_again", password).is(303)
 	bob.post("/signout")
 	bob.signIn("bob@shop.example", "wrong")
-	require.Equal(t, 303, bob.signIn("bob@shop.example", password).status)
+	bob.signIn("bob@shop.example", password).is(303)
 	require.Equal(t, "member.joined 127.0.0.1 as developer, member.sign_in_failed 127.0.0.1 a wrong password, member.signed_in 127.0.0.1 , member.signed_in 127.0.0.1 ",
 		value[string](d, `SELECT string_agg(action || ' ' || address || ' ' || detail, ', ' ORDER BY action) FROM audit_entry WHERE actor = 'bob@shop.example'`))
 }
@@ -46,8 +44,8 @@ func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
 	}
 	b := d.browser()
 	for range 5 {
-		require.Equal(t, 422, b.signIn("Ann@shop.example", "wrong").status)
-		require.Equal(t, 422, b.signIn("nobody@shop.example", "wrong").status)
+		b.signIn("Ann@shop.example", "wrong").is(422)
+		b.signIn("nobody@shop.example", "wrong").is(422)
 	}
 	require.Equal(t, 1, failures(), "of the account that would have been signed in to")
 	require.Equal(t, d.merchant, value[string](d, `SELECT merchant_id FROM audit_entry WHERE action = 'member.sign_in_failed'`))
@@ -59,8 +57,7 @@ func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
 }
 
 func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
-	d := newDesk(t)
-	viewer := d.as(merchant.RoleViewer)
+	d, viewer := newDeskAs(t, merchant.RoleViewer)
 	d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail)
 		SELECT 'aud_' || lpad(n::text, 26, '0'), $1, CASE n % 2 WHEN 0 THEN 'test' ELSE 'live' END, 'ann', 'a.b', 'x', '"quoted", ' || n
 		FROM generate_series(1, 2400) n`, d.merchant)
@@ -92,13 +89,12 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(formulas), seen)
-	require.NotContains(t, got.body, "theirs")
-	require.Contains(t, viewer.get("/test/audit").body, `href="/test/audit.csv"`)
+	got.hides("theirs")
+	viewer.get("/test/audit").shows(`href="/test/audit.csv"`)
 }
 
 // everything is all that the dashboard changes but the log itself.
 func (d *desk) everything() string {
-	d.t.Helper()
 	var all []string
 	for _, table := range []string{"merchant", "payout_address", "member", "api_key", "webhook_endpoint", "webhook_delivery", "webhook_replay", "event", "checkout_session", "member_session", "mail"} {
 		all = append(all, value[string](d, `SELECT '`+table+` ' || coalesce(md5(string_agg(t::text, ';' ORDER BY t::text)), '') FROM `+table+` t`))

@@ -17,12 +17,10 @@ import (
 
 // upload sends the form of the hosted page's looks.
 func (b *browser) upload(logo []byte, fields ...string) received {
-	b.t.Helper()
 	return b.do(b.uploading(logo, fields...))
 }
 
 func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
-	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	for i := 0; i < len(fields); i += 2 {
@@ -44,94 +42,84 @@ func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
 }
 
 func picture(t *testing.T, width, height int) []byte {
-	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, width, height))))
 	return b.Bytes()
 }
 
 func (d *desk) brand() people.Brand {
-	d.t.Helper()
 	brand, err := d.store.People.Brand(d.t.Context(), d.merchant)
 	require.NoError(d.t, err)
 	return brand
 }
 
 func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
-	require.Equal(t, 303, owner.upload(picture(t, 300, 100), "color", "#AB12cd").status)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
+	owner.upload(picture(t, 300, 100), "color", "#AB12cd").is(303)
 	brand := d.brand()
 	require.Equal(t, "#ab12cd", brand.Color)
 	require.True(t, brand.HasLogo())
-	require.Contains(t, owner.get("/test/settings").body, `src="data:image/png;base64,`)
-	require.Contains(t, owner.get("/test/audit").text(), "color: the page's own → #AB12cd; another logo")
+	owner.get("/test/settings").shows(`src="data:image/png;base64,`)
+	owner.get("/test/audit").shows("color: the page's own → #AB12cd; another logo")
 
-	require.Equal(t, 303, owner.upload(nil, "color", "#000000", "default_color", "on").status)
+	owner.upload(nil, "color", "#000000", "default_color", "on").is(303)
 	brand = d.brand()
 	require.Empty(t, brand.Color)
 	require.True(t, brand.HasLogo(), "no file was chosen")
-	require.Equal(t, 303, owner.upload(nil, "color", "#123456", "remove_logo", "on").status)
+	owner.upload(nil, "color", "#123456", "remove_logo", "on").is(303)
 	brand = d.brand()
 	require.Equal(t, "#123456", brand.Color)
 	require.False(t, brand.HasLogo())
 }
 
 func TestBrand_LinksOfThePagesFoot(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
-	require.Equal(t, 303, owner.upload(nil, "support", " help@shop.example ", "terms_url", "https://shop.example/terms").status)
-	require.Equal(t, 303, owner.upload(nil, "support", "https://shop.example/help", "terms_url", "https://shop.example/terms").status)
-	require.Contains(t, owner.get("/test/audit").text(), "support: none → help@shop.example; terms_url: none → https://shop.example/terms")
-	require.Contains(t, owner.get("/live/audit").text(), "support: help@shop.example → https://shop.example/help")
+	d, owner := newDeskAs(t, merchant.RoleOwner)
+	owner.upload(nil, "support", " help@shop.example ", "terms_url", "https://shop.example/terms").is(303)
+	owner.upload(nil, "support", "https://shop.example/help", "terms_url", "https://shop.example/terms").is(303)
+	owner.get("/test/audit").shows("support: none → help@shop.example; terms_url: none → https://shop.example/terms")
+	owner.get("/live/audit").shows("support: help@shop.example → https://shop.example/help")
 
 	wrong := owner.upload(nil, "support", "help", "terms_url", "https://shop.example/agb")
-	require.Equal(t, 422, wrong.status)
-	require.Contains(t, wrong.text(), "This must be an e-mail address, or an https address")
-	require.Contains(t, wrong.body, `value="https://shop.example/agb"`, "what was typed stays")
+	wrong.is(422).shows("This must be an e-mail address, or an https address")
+	wrong.shows(`value="https://shop.example/agb"`) // what was typed stays
 	stored := d.brand()
 	require.Equal(t, people.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
-	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
-	require.Equal(t, 403, d.as(merchant.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
+	owner.get("/test/settings").shows(`href="https://pay.example.com/preview/` + d.merchant + `"`)
+	d.as(merchant.RoleDeveloper).upload(nil, "support", "me@shop.example").is(403)
 }
 
 // A refused form finds another person's change like the first one.
 func TestBrand_ARefusedFormOverwritesNothing(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	sent := owner.uploading(nil, "support", "help", "terms_url", "https://shop.example/terms")
 	require.NoError(t, d.store.People.SetBrand(t.Context(), d.merchant,
 		people.BrandChange{Color: new("#123456"), Contact: &people.Contact{Support: "other@shop.example"}}, merchant.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: d.merchant, Actor: "other", Action: "brand.changed"}))
-	refused := owner.do(sent)
-	require.Equal(t, 422, refused.status)
-	again := owner.formOf(refused, "/test/settings/brand").send("support", "mine@shop.example")
-	require.Equal(t, 409, again.status)
-	require.Contains(t, again.body, `value="https://shop.example/terms"`, "what was typed stays")
+	refused := owner.do(sent).is(422)
+	again := owner.formOf(refused, "/test/settings/brand").send("support", "mine@shop.example").is(409)
+	again.shows(`value="https://shop.example/terms"`) // what was typed stays
 	brand := d.brand()
 	require.Equal(t, "other@shop.example", brand.Support)
 	require.Equal(t, "#123456", brand.Color)
 }
 
 func TestBrand_Receipts(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	stored := func() bool { return value[bool](d, `SELECT receipts FROM merchant WHERE id = $1`, d.merchant) }
 	require.False(t, stored())
-	require.Equal(t, 303, owner.upload(nil, "receipts", "on").status)
+	owner.upload(nil, "receipts", "on").is(303)
 	require.True(t, stored())
-	require.Contains(t, owner.get("/live/audit").text(), "receipts: false → true")
-	require.Equal(t, 303, owner.upload(nil, "receipts", "on", "color", "#123456").status)
+	owner.get("/live/audit").shows("receipts: false → true")
+	owner.upload(nil, "receipts", "on", "color", "#123456").is(303)
 	require.True(t, stored())
-	require.Equal(t, 303, owner.upload(nil).status)
+	owner.upload(nil).is(303)
 	require.False(t, stored())
 }
 
 func TestBrand_RefusesWhatIsWrong(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	const support = "help@shop.example"
-	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456", "support", support).status)
+	owner.upload(picture(t, 30, 10), "color", "#123456", "support", support).is(303)
 	for name, c := range map[string]struct {
 		logo  []byte
 		color string
@@ -145,9 +133,7 @@ func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 		"no color":        {nil, "red", "must be a color"},
 		"styles":          {nil, "#123456;background:url(x)", "must be a color"},
 	} {
-		got := owner.upload(c.logo, "color", c.color, "support", support, "receipts", "on")
-		require.Equal(t, 422, got.status, name)
-		require.Contains(t, got.text(), c.want, name)
+		got := owner.upload(c.logo, "color", c.color, "support", support, "receipts", "on").is(422, name).shows(c.want)
 		again := owner.formOf(got, "/test/settings/brand").fields
 		require.Equal(t, support, again.Get("support"), "%s: a second try removes no link", name)
 		require.Equal(t, name != "far too many", again.Has("receipts"), "%s: what was typed stays if it could be read", name)

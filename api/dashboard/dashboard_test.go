@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -46,14 +47,18 @@ type desk struct {
 }
 
 func newDesk(t *testing.T, change ...func(*Config)) *desk {
-	t.Helper()
 	t.Parallel()
 	return newDeskAlone(t, change...)
 }
 
+// newDeskAs returns a desk, and the browser of a person of its merchant.
+func newDeskAs(t *testing.T, role merchant.Role, change ...func(*Config)) (*desk, *browser) {
+	d := newDesk(t, change...)
+	return d, d.as(role)
+}
+
 // newDeskAlone is newDesk for a test that is not parallel, or has several desks.
 func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
-	t.Helper()
 	d := &desk{t: t, Database: storagetest.New(t), temporal: &runstest.Temporal{}}
 	d.store = d.Open(t, 4)
 	d.config = Config{
@@ -73,7 +78,6 @@ func newDeskAlone(t *testing.T, change ...func(*Config)) *desk {
 }
 
 func (d *desk) newMerchant(name string) string {
-	d.t.Helper()
 	m := merchant.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: "standard",
 		FeeBasisPoints: merchant.DefaultFeeBasisPoints, PaymentAttempts: merchant.DefaultPaymentAttempts, OrderIDGuard: true,
@@ -94,7 +98,6 @@ type browser struct {
 }
 
 func (d *desk) browser() *browser {
-	d.t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(d.t, err)
 	return &browser{d.t, d.server.URL, "/m/" + d.merchant, &http.Client{
@@ -104,6 +107,8 @@ func (d *desk) browser() *browser {
 
 // received is an answer.
 type received struct {
+	t      *testing.T
+	of     string // see is
 	status int
 	header http.Header
 	body   string
@@ -127,7 +132,6 @@ func (p received) to() string {
 
 // follow goes where an answer leads, as browsers do.
 func (b *browser) follow(p received) received {
-	b.t.Helper()
 	require.Equal(b.t, 303, p.status, p.body)
 	return b.get(p.header.Get("Location"))
 }
@@ -135,11 +139,39 @@ func (b *browser) follow(p received) received {
 // text is the page as people read it, more or less.
 func (p received) text() string { return html.UnescapeString(p.body) }
 
-func (b *browser) get(path string) received { b.t.Helper(); return b.send("GET", path, nil) }
+// is checks the status; of says which answer a failed check is about.
+func (p received) is(status int, of ...any) received {
+	p.of = fmt.Sprintln(of...)
+	require.Equal(p.t, status, p.status, p.of+p.text())
+	return p
+}
+
+// leads checks what to returns.
+func (p received) leads(to string, of ...any) received {
+	require.Equal(p.t, to, p.to(), fmt.Sprintln(of...)+p.text())
+	return p
+}
+
+// shows checks that the page has every text.
+func (p received) shows(texts ...string) received {
+	for _, text := range texts {
+		require.Contains(p.t, p.text(), text, p.of)
+	}
+	return p
+}
+
+// hides checks that the page has none of the texts.
+func (p received) hides(texts ...string) received {
+	for _, text := range texts {
+		require.NotContains(p.t, p.text(), text, p.of)
+	}
+	return p
+}
+
+func (b *browser) get(path string) received { return b.send("GET", path, nil) }
 
 // open reads a page that must be there.
 func (b *browser) open(path string) received {
-	b.t.Helper()
 	got := b.get(path)
 	require.Equal(b.t, 200, got.status, "%s: %s", path, got.body)
 	return got
@@ -147,7 +179,6 @@ func (b *browser) open(path string) received {
 
 // post sends a form as the pages do; fields are names and values by turns.
 func (b *browser) post(path string, fields ...string) received {
-	b.t.Helper()
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
 		form.Add(fields[i], fields[i+1])
@@ -156,7 +187,6 @@ func (b *browser) post(path string, fields ...string) received {
 }
 
 func (b *browser) send(method, path string, form url.Values, header ...string) received {
-	b.t.Helper()
 	var body io.Reader
 	if form != nil {
 		body = strings.NewReader(form.Encode())
@@ -182,7 +212,6 @@ func (b *browser) address(path string) string {
 
 // do sends a request; no answer may be a failure or lack the policy.
 func (b *browser) do(r *http.Request) received {
-	b.t.Helper()
 	answer, err := b.http.Do(r)
 	require.NoError(b.t, err)
 	defer answer.Body.Close()
@@ -191,17 +220,15 @@ func (b *browser) do(r *http.Request) received {
 	require.Less(b.t, answer.StatusCode, 500, "%s %s", r.Method, r.URL.Path)
 	require.Contains(b.t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.NotContains(b.t, string(text), "<no value>")
-	return received{answer.StatusCode, answer.Header, strings.ReplaceAll(string(text), b.at+"/", "/")}
+	return received{b.t, "", answer.StatusCode, answer.Header, strings.ReplaceAll(string(text), b.at+"/", "/")}
 }
 
 // newMember makes a member with password.
 func (d *desk) newMember(shop, email string, role merchant.Role) merchant.Member {
-	d.t.Helper()
 	return d.newMemberWith(shop, email, role, password)
 }
 
 func (d *desk) newMemberWith(shop, email string, role merchant.Role, password string) merchant.Member {
-	d.t.Helper()
 	m, err := login.Accept(d.t.Context(), d.store.People, d.invite(shop, email, role), password, "")
 	require.NoError(d.t, err)
 	return m
@@ -209,7 +236,6 @@ func (d *desk) newMemberWith(shop, email string, role merchant.Role, password st
 
 // invite makes a merchant invite an address, which does not join.
 func (d *desk) invite(shop, email string, role merchant.Role) (token string) {
-	d.t.Helper()
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: shop, Email: email, Role: role}
 	token, err := d.store.People.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
@@ -218,7 +244,6 @@ func (d *desk) invite(shop, email string, role merchant.Role) (token string) {
 
 // resetCode returns the code of a mail for a forgotten password.
 func (d *desk) resetCode(memberID string) string {
-	d.t.Helper()
 	token, hash := merchant.NewToken()
 	require.NoError(d.t, d.store.People.KeepReset(d.t.Context(), memberID, hash))
 	return token
@@ -231,7 +256,6 @@ func (d *desk) ref(id string) checkout.Ref {
 
 // mailed returns the path of the link that the newest mail to an invited person gets when it is written.
 func (d *desk) mailed(email string) string {
-	d.t.Helper()
 	id := value[string](d, `DELETE FROM mail l USING member m WHERE m.id = l.member_id AND m.email = $1
 		AND l.kind = 'invitation' AND m.removed_at IS NULL RETURNING m.id`, email)
 	token, hash := merchant.NewToken()
@@ -241,33 +265,28 @@ func (d *desk) mailed(email string) string {
 
 // as returns a browser signed in as a new member of the merchant.
 func (d *desk) as(role merchant.Role) *browser {
-	d.t.Helper()
 	_, b := d.person(string(role)+"."+checkout.NewID("x")+"@shop.example", role)
 	return b
 }
 
 // person is a new member of the merchant, and a browser in which they are signed in.
 func (d *desk) person(email string, role merchant.Role) (merchant.Member, *browser) {
-	d.t.Helper()
 	m, b := d.newMember(d.merchant, email, role), d.browser()
 	require.Equal(d.t, "/", b.signIn(email, password).to())
 	return m, b
 }
 
 func (b *browser) signIn(email, password string) received {
-	b.t.Helper()
 	return b.post("/signin", "email", email, "password", password)
 }
 
 // exec changes rows behind the dashboard's back.
 func (d *desk) exec(sql string, args ...any) {
-	d.t.Helper()
 	d.Exec(d.t, sql, args...)
 }
 
 // value returns the one value of a query.
 func value[T any](d *desk, sql string, args ...any) T {
-	d.t.Helper()
 	return storagetest.Value[T](d.t, d.Database, sql, args...)
 }
 
@@ -279,7 +298,6 @@ type route struct{ method, path string }
 
 // routesOf are all routes of a method but those of before, with ids that nothing has.
 func routesOf(t *testing.T, method string) (all []route) {
-	t.Helper()
 	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Mail: true})
 	require.NoError(t, s.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := r.GetPathTemplate()

@@ -21,7 +21,6 @@ import (
 
 // copyRows makes n more rows of a table out of one. Ids count from 1; set has further columns.
 func (d *desk) copyRows(table, prefix, id string, n int, set string) {
-	d.t.Helper()
 	d.exec(fmt.Sprintf(`DO $$ BEGIN SET LOCAL session_replication_role = replica;
 		INSERT INTO %[1]s SELECT (jsonb_populate_record(r, jsonb_build_object('id', '%[2]s_' || lpad(i::text, 26, '0')%[5]s))).*
 		FROM %[1]s r, generate_series(1, %[4]d) i WHERE r.id = '%[3]s'; END $$`, table, prefix, id, n, set))
@@ -29,7 +28,6 @@ func (d *desk) copyRows(table, prefix, id string, n int, set string) {
 
 // table reads a download. Each row has the head's names.
 func (b *browser) table(path string) (rows []map[string]string) {
-	b.t.Helper()
 	got := b.open(path)
 	require.Equal(b.t, "text/csv; charset=utf-8", got.header.Get("Content-Type"))
 	all, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
@@ -46,7 +44,6 @@ func (b *browser) table(path string) (rows []map[string]string) {
 
 // requireAll checks that the ids are n, all different, newest first.
 func requireAll(t *testing.T, n int, rows []map[string]string) {
-	t.Helper()
 	require.Len(t, rows, n)
 	for i := 1; i < n; i++ {
 		require.Less(t, rows[i]["id"], rows[i-1]["id"])
@@ -87,7 +84,6 @@ func TestExport_HasEveryRowOnce(t *testing.T) {
 		"/test/deliveries?webhook=" + s.endpoint.ID: deliveries,
 	} {
 		shows := func(got received, rows []map[string]string) {
-			t.Helper()
 			shown := regexp.MustCompile(`<tr id="(\w+)"|id="open-(cs_\w+)"`).FindAllStringSubmatch(got.body, -1)
 			require.Len(t, shown, len(rows), path)
 			for i, row := range rows {
@@ -96,15 +92,15 @@ func TestExport_HasEveryRowOnce(t *testing.T) {
 		}
 		first := viewer.get(path)
 		shows(first, rows[:pageSize])
-		require.NotContains(t, first.text(), "Newest")
+		first.hides("Newest")
 		older := html.UnescapeString(regexp.MustCompile(`href="([^"]+)">Older`).FindStringSubmatch(first.body)[1])
 		second := viewer.get(older)
 		shows(second, rows[pageSize:2*pageSize])
-		require.Contains(t, second.body, `href="`+path+`">Newest`, "the filter is kept")
-		require.NotContains(t, second.body, "hx-get", "what is old does not change")
+		second.shows(`href="` + path + `">Newest`) // the filter is kept
+		second.hides("hx-get")                     // what is old does not change
 		last := viewer.get(path + "&before=" + rows[n-pageSize-1]["id"])
 		shows(last, rows[n-pageSize:])
-		require.NotContains(t, last.text(), ">Older")
+		last.hides(">Older")
 	}
 }
 
@@ -135,16 +131,15 @@ func TestExport_HasTheFiltersOfThePageAndNothingOfOthers(t *testing.T) {
 	} {
 		got := viewer.get("/test/" + path)
 		require.Len(t, viewer.table("/test/"+path), n, path)
-		require.NotContains(t, got.body, foreign.ID)
-		require.NotContains(t, got.body, live.ID)
+		got.hides(foreign.ID, live.ID)
 		list, _, _ := strings.Cut(path, ".")
 		require.Equal(t, `attachment; filename="`+list+`-test-`+time.Now().UTC().Format(time.DateOnly)+`.csv"`, got.header.Get("Content-Disposition"))
 		query := strings.TrimPrefix(path, list+".csv")
-		require.Contains(t, viewer.get("/test/"+list+query).text(), `href="/test/`+path+`" download`)
+		viewer.get("/test/" + list + query).shows(`href="/test/` + path + `" download`)
 	}
 	require.Equal(t, pending.ID, viewer.table("/test/sessions.csv?status=pending")[0]["id"])
 	for _, path := range []string{"/test/sessions.csv?from=x", "/test/payouts.csv?to=x", "/test/deliveries.csv?session=x"} {
-		require.Equal(t, 400, viewer.get(path).status, path)
+		viewer.get(path).is(400, path)
 	}
 }
 

@@ -18,13 +18,11 @@ type form struct {
 
 // form reads the form of a page that posts to action.
 func (b *browser) form(path, action string) form {
-	b.t.Helper()
 	got := b.open(path)
 	return b.formOf(got, action)
 }
 
 func (b *browser) formOf(p received, action string) form {
-	b.t.Helper()
 	if p.status == 303 { // leads to a page that asks for a proof
 		p = b.follow(p)
 	}

@@ -17,9 +17,8 @@ import (
 )
 
 func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
-	d := newDesk(t)
-	viewer := d.as(merchant.RoleViewer)
-	require.Contains(t, viewer.get("/test/").text(), "Nothing has happened here yet")
+	d, viewer := newDeskAs(t, merchant.RoleViewer)
+	viewer.get("/test/").shows("Nothing has happened here yet")
 
 	free := func(s *checkout.Session) { s.Metadata = []byte(`{}`) }
 	d.pay(d.newSession(d.merchant, checkout.ModeTest, free), "")
@@ -31,11 +30,9 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 	d.exec(`UPDATE checkout_session SET created_at = date_trunc('milliseconds', clock_timestamp())`)
 
 	got := viewer.get("/test/")
-	require.NotContains(t, got.text(), "Nothing has happened here yet")
-	require.Contains(t, got.text(), "2,469.00 EUR")
-	require.Contains(t, got.text(), "2 completed, 1 failed and 0 expired. The highest bar has 3.")
-	require.Contains(t, got.text(), `hx-trigger="every 15s"`)
-	require.Contains(t, viewer.get("/live/").text(), "1 completed, 0 failed and 0 expired.")
+	got.hides("Nothing has happened here yet").shows("2,469.00 EUR",
+		"2 completed, 1 failed and 0 expired. The highest bar has 3.", `hx-trigger="every 15s"`)
+	viewer.get("/live/").shows("1 completed, 0 failed and 0 expired.")
 
 	drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(got.body, -1)
 	require.Len(t, drawings, 2, "sessions and EUR")
@@ -96,12 +93,12 @@ func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
 func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	s := plainSender(t)
 	developer, viewer := s.as(merchant.RoleDeveloper), s.as(merchant.RoleViewer)
-	require.NotContains(t, viewer.get("/test/").text(), "has been failing since")
+	viewer.get("/test/").hides("has been failing since")
 	for n := range 3 {
 		s.attempt("run", n+1, 500, "")
 	}
 	for _, path := range []string{"/test/webhooks", "/test/webhooks/" + s.endpoint.ID} {
-		require.Contains(t, viewer.get(path).body, `<span class="status failed">failing</span>`, "nothing arrives, so it is not green")
+		viewer.get(path).shows(`<span class="status failed">failing</span>`) // nothing arrives, so it is not green
 	}
 	shown := viewer.get("/test/").text()
 	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> (Orders) has been failing since")
@@ -111,20 +108,19 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	shown = developer.get("/test/").text()
 	require.Contains(t, shown, "One delivery failed permanently")
 	at := "/test/webhooks/" + s.endpoint.ID
-	require.Equal(t, 303, developer.post(at+"/hold").status)
+	developer.post(at + "/hold").is(303)
 	shown = developer.get("/test/").text()
 	require.Contains(t, shown, "and is on hold")
 	require.Contains(t, shown, `action="`+at+`/resume"`)
 	again := regexp.MustCompile(`href="(` + at + `/replay\?[^"]*)"`).FindStringSubmatch(shown)
 	require.NotNil(t, again)
-	require.Contains(t, developer.get(again[1]).text(), "One delivery", "it counts them at once")
-	require.NotContains(t, developer.get("/live/").text(), "has been failing since")
+	developer.get(again[1]).shows("One delivery") // it counts them at once
+	developer.get("/live/").hides("has been failing since")
 }
 
 // Six registrations on one host fail. Each alarm names its own, and three are enough to see above the figures.
 func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
-	d := newDesk(t)
-	viewer := d.as(merchant.RoleViewer)
+	d, viewer := newDeskAs(t, merchant.RoleViewer)
 	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
 		e := webhook.Endpoint{Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)),
 			URL: "https://shop.example/" + path + "?token=canary", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()}
@@ -144,9 +140,9 @@ func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 		names[name] = true
 	}
 	require.Len(t, names, 6)
-	require.NotContains(t, shown.body, "canary")
+	shown.hides("canary")
 	d.exec(`DELETE FROM webhook_endpoint_failure WHERE endpoint_id IN (SELECT endpoint_id FROM webhook_endpoint_failure LIMIT 2)`)
-	require.Contains(t, viewer.get("/test/").text(), "1 more webhook is failing")
+	viewer.get("/test/").shows("1 more webhook is failing")
 }
 
 func TestChart_StacksBarsToScale(t *testing.T) {
@@ -191,21 +187,20 @@ func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
 	for _, simulated := range []bool{true, false} {
 		owner := newDeskAlone(t, func(c *Config) { c.Simulated = simulated }).as(merchant.RoleOwner)
 		require.Equal(t, simulated, strings.Contains(owner.get("/live/").text(), words))
-		require.NotContains(t, owner.get("/test/").text(), words)
+		owner.get("/test/").hides(words)
 	}
 }
 
 func TestRoot_LeadsToTheModeInWhichTheMerchantWorks(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
-	require.Equal(t, "/test/", owner.get("/").to(), "no live address")
+	d, owner := newDeskAs(t, merchant.RoleOwner)
+	owner.get("/").leads("/test/") // no live address
 	d.exec(`INSERT INTO payout_address SELECT merchant_id, 'live', currency, network, address FROM payout_address`)
-	require.Equal(t, "/live/", owner.get("/").to(), "set up for live mode")
+	owner.get("/").leads("/live/") // set up for live mode
 	d.newSession(d.merchant, checkout.ModeTest)
 	d.newSession(d.other, checkout.ModeLive)
-	require.Equal(t, "/test/", owner.get("/").to(), "test sessions only")
+	owner.get("/").leads("/test/") // test sessions only
 	d.newSession(d.merchant, checkout.ModeLive)
-	require.Equal(t, "/live/", owner.get("/").to())
+	owner.get("/").leads("/live/")
 }
 
 func TestPages_LeadToTheDocumentation(t *testing.T) {

@@ -22,13 +22,11 @@ import (
 
 // stopRefill keeps tokens from coming back, so that the number of refusals does not depend on the speed of the test.
 func (d *desk) stopRefill() {
-	d.t.Helper()
 	pgtemp.StopTime(d.t, d.URL, "token_bucket", "at")
 }
 
 // from sends a form from an address, or a GET without a form.
 func (d *desk) from(h http.Handler, address, path string, form url.Values, cookies ...*http.Cookie) *httptest.ResponseRecorder {
-	d.t.Helper()
 	method := http.MethodGet
 	if form != nil {
 		method = http.MethodPost
@@ -46,14 +44,12 @@ func (d *desk) from(h http.Handler, address, path string, form url.Values, cooki
 
 // signsIn gives the password of an account from an address, and returns the status and the cookies of the browser.
 func (d *desk) signsIn(h http.Handler, address, email, password string, cookies ...*http.Cookie) (int, []*http.Cookie) {
-	d.t.Helper()
 	w := d.from(h, address, "/signin", url.Values{"email": {email}, "password": {password}}, cookies...)
 	return w.Code, w.Result().Cookies()
 }
 
 // guess gives wrong passwords of ceo from n addresses, and returns how many guesses were refused for their number.
 func (d *desk) guess(h http.Handler, n int) (refused int) {
-	d.t.Helper()
 	for i := range n {
 		if status, _ := d.signsIn(h, fmt.Sprintf("198.51.100.%d:80", i), ceo, "wrong"); status == http.StatusTooManyRequests {
 			refused++
@@ -203,7 +199,7 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	cancel()
 	others.Wait()
-	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456").status)
+	owner.upload(picture(t, 30, 10), "color", "#123456").is(303)
 }
 
 // TestBrand_ASlowUploadKeepsNobodyWaiting sends half of a logo. Another merchant's logo is decoded
@@ -305,7 +301,6 @@ func TestDownloads_OnePersonHasFiveAtOnce(t *testing.T) {
 	d := newDesk(t)
 	s := newServer(d.config)
 	signedIn := func(email string) (merchant.Member, func() int) {
-		t.Helper()
 		member := d.newMember(d.merchant, email, merchant.RoleViewer)
 		cookies := d.from(s.router, "192.0.2.1:80", "/signin", url.Values{"email": {email}, "password": {password}}).Result().Cookies()
 		return member, func() int {

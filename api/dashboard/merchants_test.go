@@ -18,7 +18,6 @@ import (
 
 // people returns a browser in which ann is signed in to both merchants of the desk.
 func (d *desk) people() *browser {
-	d.t.Helper()
 	d.newMember(d.merchant, "ann@shop.example", merchant.RoleOwner)
 	d.newMember(d.other, "Ann@shop.example", merchant.RoleViewer)
 	b := d.browser()
@@ -28,7 +27,6 @@ func (d *desk) people() *browser {
 }
 
 func (b *browser) signInTo(merchant, email string) received {
-	b.t.Helper()
 	return b.form("/signin?other=1", "/signin").send("email", email, "password", password, "merchant", merchant)
 }
 
@@ -43,7 +41,6 @@ func (d *desk) signedIn() int { return value[int](d, `SELECT count(*) FROM membe
 
 // merchants returns the merchants to which the person of a tab is signed in: the tab's own comes first.
 func (b *browser) merchants() (names []string) {
-	b.t.Helper()
 	account := b.open("/test/account")
 	_, list, _ := strings.Cut(account.text(), `<section id="merchants">`)
 	list, _, _ = strings.Cut(list, "</section>")
@@ -60,24 +57,23 @@ func TestMerchants_TabsHaveTheirs(t *testing.T) {
 	shop, other := b.in(d.merchant), b.in(d.other)
 	require.Equal(t, []string{"Shop", "Other shop"}, shop.merchants())
 	require.Equal(t, []string{"Other shop", "Shop"}, other.merchants())
-	require.Contains(t, shop.get("/test/").body, `href="/test/account#merchants"`)
+	shop.get("/test/").shows(`href="/test/account#merchants"`)
 
 	for range 2 {
-		require.Equal(t, 403, other.post("/test/keys", "label", "x", "access", "read").status, "a viewer there")
-		require.Equal(t, 303, shop.post("/test/keys", "label", "x", "access", "read").status, "an owner here")
+		other.post("/test/keys", "label", "x", "access", "read").is(403) // a viewer there
+		shop.post("/test/keys", "label", "x", "access", "read").is(303)  // an owner here
 	}
 	require.Equal(t, d.merchant, value[string](d, `SELECT string_agg(DISTINCT merchant_id, ',') FROM api_key`))
 
 	b.signInTo(d.merchant, "ann@shop.example")
 	b.signInTo(d.merchant, "ann@shop.example")
 	require.Equal(t, 2, d.signedIn(), "once for each merchant")
-	require.Equal(t, 200, other.get("/test/").status)
+	other.get("/test/").is(200)
 }
 
 // TestMerchants_EveryLinkNamesTheMerchant: a link or a form without it would lead to the merchant of another tab.
 func TestMerchants_EveryLinkNamesTheMerchant(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleOwner)
+	d, b := newDeskAs(t, merchant.RoleOwner)
 	bare := regexp.MustCompile(`(?:href|action|hx-get)="/(?:test|live|account)[^"]*"`)
 	for _, r := range routesOf(t, "GET") {
 		b.at = "/m/" + d.merchant
@@ -96,7 +92,6 @@ func TestMerchants_AddressesOfBefore(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
 	leads := func(path string) string {
-		t.Helper()
 		got, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil)
 		require.NoError(t, err)
 		return b.do(got).header.Get("Location")
@@ -117,11 +112,11 @@ func TestMerchants_AddressesOfBefore(t *testing.T) {
 	} {
 		require.Empty(t, leads(path), path)
 	}
-	require.Equal(t, 404, b.in(d.other).get("/m/mer_x/test/").status)
+	b.in(d.other).get("/m/mer_x/test/").is(404)
 	require.Equal(t, "/m/"+d.merchant+"/test/", leads("/"), "a refusal is no page of a merchant")
 
 	nobody := d.browser()
-	require.Equal(t, "/signin?next=%2Flive%2Fsessions", nobody.get("/live/sessions").to())
+	nobody.get("/live/sessions").leads("/signin?next=%2Flive%2Fsessions")
 }
 
 // unlimited lets a test ask for every page.
@@ -145,8 +140,7 @@ func TestIsolation_AStrangersMerchantIsNotFound(t *testing.T) {
 			var told []string
 			for _, merchant := range []string{d.other, checkout.NewID(checkout.PrefixMerchant)} {
 				got := b.in(merchant).send(r.method, r.path, url.Values{"merchant": {d.other}, "password": {password}})
-				require.Equal(t, 404, got.status, "%s %s as %s", r.method, r.path, role)
-				require.NotContains(t, got.text(), "Other shop")
+				got.is(404, r.method, r.path, role).hides("Other shop")
 				told = append(told, got.body)
 			}
 			require.Equal(t, told[0], told[1], "%s %s", r.method, r.path)
@@ -178,8 +172,7 @@ func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
 		prefix, rest, _ := strings.Cut(r.path, "/x")
 		for _, id := range things[prefix] {
 			told := func(id string) string {
-				got := owner.send(r.method, prefix+"/"+id+rest, form)
-				require.Equal(t, 404, got.status, "%s %s of %s", r.method, r.path, id)
+				got := owner.send(r.method, prefix+"/"+id+rest, form).is(404, r.method, r.path, id)
 				return strings.ReplaceAll(got.body, id, "ID")
 			}
 			kind, _, _ := strings.Cut(id, "_")
@@ -216,10 +209,10 @@ func TestIsolation_SignInAsksForTheMerchantOfAnAddress(t *testing.T) {
 	require.Equal(t, "/signin?next="+url.QueryEscape(page), asked.header.Get("Location"))
 	form := b.form(asked.header.Get("Location"), "/signin")
 	require.Equal(t, d.other, form.fields.Get("merchant"))
-	require.Equal(t, 422, form.send("password", password).status, "the password of the other merchant")
+	form.send("password", password).is(422) // the password of the other merchant
 	require.Equal(t, page, form.send("password", other).header.Get("Location"))
-	require.Equal(t, 200, b.get(page).status)
-	require.Equal(t, 200, b.get("/test/settings").status, "signed in to both")
+	b.get(page).is(200)
+	b.get("/test/settings").is(200) // signed in to both
 
 	stranger := d.browser()
 	require.Equal(t, page, stranger.post("/signin", "email", ceo, "password", other, "next", page).header.Get("Location"),
@@ -233,16 +226,16 @@ func TestIsolation_AProofIsOfOneMerchant(t *testing.T) {
 	d.newMemberWith(d.other, ceo, merchant.RoleOwner, other)
 	b := d.browser()
 	b.signIn(ceo, password)
-	require.Equal(t, 303, b.form("/signin?other=1", "/signin").send("email", ceo, "password", other, "merchant", d.other).status)
+	b.form("/signin?other=1", "/signin").send("email", ceo, "password", other, "merchant", d.other).is(303)
 	asked := b.post("/live/keys", "label", "a", "access", "full")
 	_, query, _ := strings.Cut(asked.header.Get("Location"), "?")
 
-	require.Equal(t, 200, b.follow(asked).status)
-	require.Equal(t, 303, b.in(d.other).get("/live/confirm?"+query).status, "sealed for the other one")
+	b.follow(asked).is(200)
+	b.in(d.other).get("/live/confirm?" + query).is(303) // sealed for the other one
 	require.Contains(t, b.in(d.other).post("/live/keys", "label", "a", "access", "full", "password", password).text(),
 		"The password is wrong.")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM api_key`))
-	require.Equal(t, 303, b.in(d.other).post("/live/keys", "label", "a", "access", "full", "password", other).status)
+	b.in(d.other).post("/live/keys", "label", "a", "access", "full", "password", other).is(303)
 	require.Equal(t, d.other, value[string](d, `SELECT merchant_id FROM api_key`))
 }
 
@@ -259,7 +252,7 @@ func TestMerchants_AnotherPersonInTheBrowserGetsNone(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
 	d.newMember(d.merchant, "bob@shop.example", merchant.RoleViewer)
-	require.Equal(t, "/", b.signIn("bob@shop.example", password).to())
+	b.signIn("bob@shop.example", password).leads("/")
 	require.Equal(t, []string{"Shop"}, b.merchants())
 	require.Equal(t, 1, d.signedIn(), "ann is signed out")
 }
@@ -284,12 +277,11 @@ func TestMerchants_EachAsksForItsOwnSecondFactor(t *testing.T) {
 	phone, _ := guarded.enrol()
 	d.forgetUse()
 	b := d.browser()
-	require.Equal(t, "/", b.signIn("ann@shop.example", password).to())
-	half := b.signInTo(d.other, "ann@shop.example")
-	require.Equal(t, "/signin/code?next=%2F", half.to())
+	b.signIn("ann@shop.example", password).leads("/")
+	b.signInTo(d.other, "ann@shop.example").leads("/signin/code?next=%2F")
 	require.Equal(t, []string{"Shop"}, b.merchants(), "the password alone opens nothing")
-	require.Equal(t, 303, b.in(d.other).get("/test/").status)
-	require.Equal(t, "/", b.form("/signin/code", "/signin/code").send("code", phone.code(0)).to())
+	b.in(d.other).get("/test/").is(303)
+	b.form("/signin/code", "/signin/code").send("code", phone.code(0)).leads("/")
 	require.Equal(t, []string{"Other shop", "Shop"}, b.in(d.other).merchants())
 }
 
@@ -298,9 +290,9 @@ func TestMerchants_SigningOutEndsAll(t *testing.T) {
 	for _, path := range []string{"/signout", "/test/account/signout"} {
 		d := newDeskAlone(t)
 		b := d.people()
-		require.Equal(t, "/signin", b.post(path).to())
+		b.post(path).leads("/signin")
 		require.Zero(t, d.signedIn(), path)
-		require.Equal(t, 303, b.get("/test/account").status)
+		b.get("/test/account").is(303)
 	}
 }
 
@@ -327,6 +319,6 @@ func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: merchant.RoleViewer}
 	token, err := d.store.People.Invite(t.Context(), m, "test")
 	require.NoError(t, err)
-	require.Equal(t, "/", b.post("/invitation/"+token, "password", "another long one", "password_again", "another long one").to())
+	b.post("/invitation/"+token, "password", "another long one", "password_again", "another long one").leads("/")
 	require.Equal(t, []string{"Other shop", "Shop"}, b.in(d.other).merchants())
 }

@@ -12,8 +12,7 @@ import (
 // stranger at an owner's browser does not know it. Such a stranger must not reach the payout
 // addresses through a new owner.
 func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	second := d.newMember(d.merchant, "second@shop.example", merchant.RoleOwner)
 	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
 	d.invite(d.merchant, "third@shop.example", merchant.RoleOwner)
@@ -41,47 +40,45 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 		require.Contains(t, owner.follow(asked).text(), "Your password", c.name)
 		form := owner.formOf(asked, c.path)
 		for _, wrong := range []string{"", "wrong"} {
-			require.Equal(t, 422, form.send("password", wrong).status, c.name)
+			form.send("password", wrong).is(422, c.name)
 		}
 		require.Equal(t, before, people(), c.name)
-		require.Equal(t, 303, form.send("password", password).status, c.name)
+		form.send("password", password).is(303, c.name)
 		require.NotEqual(t, before, people(), c.name)
 	}
 	require.Equal(t, 16, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_refused'`), "a wrong password is noted")
 	for range 10 {
 		owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", "guess")
 	}
-	require.Contains(t, owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", password).text(), "Too many attempts")
-	require.Equal(t, 303, owner.post("/test/members", "email", "eye@shop.example", "role", "viewer").status, "a viewer needs none")
+	owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", password).shows("Too many attempts")
+	owner.post("/test/members", "email", "eye@shop.example", "role", "viewer").is(303) // a viewer needs none
 	require.Equal(t, "second@shop.example: owner → viewer", value[string](d, `SELECT detail FROM audit_entry WHERE action = 'member.role_changed' AND detail LIKE '%→ viewer'`))
 }
 
 func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	d.newMember(d.other, "ceo@victim.example", merchant.RoleOwner)
 	d.invite(d.other, "squatted@victim.example", merchant.RoleViewer)
 	const other = "another one to know"
 	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {
-		require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", email, "role", "viewer").to(), email)
-		require.Equal(t, 303, d.browser().post(d.mailed(email), "password", other, "password_again", other).status, email)
+		owner.post("/test/members", "email", email, "role", "viewer").leads("/test/members invitation_sent", email)
+		d.browser().post(d.mailed(email), "password", other, "password_again", other).is(303, email)
 	}
 
 	d.exec(`DELETE FROM token_bucket`)
 	first, second := d.browser(), d.browser()
-	require.Equal(t, 303, first.signIn("ceo@victim.example", password).status, "the first merchant's password signs in as before")
-	require.Contains(t, first.in(d.other).get("/test/members").text(), "Other shop")
-	require.Equal(t, 422, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.other).status)
-	require.Equal(t, 303, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.merchant).status)
-	require.NotContains(t, second.get("/test/members").text(), "Other shop")
+	first.signIn("ceo@victim.example", password).is(303) // the first merchant's password signs in as before
+	first.in(d.other).get("/test/members").shows("Other shop")
+	second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.other).is(422)
+	second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.merchant).is(303)
+	second.get("/test/members").hides("Other shop")
 }
 
 func TestInvitation_ThatHasRunOutBlocksNobody(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
-	require.Equal(t, 303, owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").status)
-	require.Equal(t, 422, owner.post("/test/members", "email", "BOB@shop.example", "role", "viewer").status, "he is invited")
+	d, owner := newDeskAs(t, merchant.RoleOwner)
+	owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").is(303)
+	owner.post("/test/members", "email", "BOB@shop.example", "role", "viewer").is(422) // he is invited
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
-	require.Equal(t, "/test/members invitation_sent", owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password).to())
+	owner.post("/test/members", "email", "bob@shop.example", "role", "developer", "password", password).leads("/test/members invitation_sent")
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM member WHERE email = 'bob@shop.example' AND removed_at IS NULL`))
 }

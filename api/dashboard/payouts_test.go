@@ -16,7 +16,6 @@ import (
 
 // endedPayout creates a paid session and ends its payout. A failure of "" sends amount.
 func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Crypto, failure checkout.PayoutFailure) checkout.Ref {
-	d.t.Helper()
 	s := d.newSession(merchant, mode, func(s *checkout.Session) { s.Metadata = []byte(`{}`) })
 	_, settled := d.pay(s, "")
 	ref := s.Owner.Ref(settled.PayoutID)
@@ -32,21 +31,18 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Cry
 }
 
 func (d *desk) payout(ref checkout.Ref) checkout.Payout {
-	d.t.Helper()
 	p, err := d.store.Payouts.Payout(d.t.Context(), ref)
 	require.NoError(d.t, err)
 	return p
 }
 
 func (d *desk) hold(p checkout.Payout, hold checkout.PayoutHold) {
-	d.t.Helper()
 	_, err := d.store.Payouts.HoldPayout(d.t.Context(), p, hold, time.Hour)
 	require.NoError(d.t, err)
 }
 
 // finishPayout ends a payout; "" is success.
 func (d *desk) finishPayout(ref checkout.Ref, generation int, failure checkout.PayoutFailure) {
-	d.t.Helper()
 	_, err := d.store.Payouts.FinishPayout(d.t.Context(), ref, generation, failure)
 	require.NoError(d.t, err)
 }
@@ -61,9 +57,8 @@ func listedPayouts(p received) (ids []string) {
 }
 
 func TestPayouts_FiltersAndSums(t *testing.T) {
-	d := newDesk(t)
-	viewer := d.as(merchant.RoleViewer)
-	require.Contains(t, viewer.get("/test/payouts").text(), "No payouts yet")
+	d, viewer := newDeskAs(t, merchant.RoleViewer)
+	viewer.get("/test/payouts").shows("No payouts yet")
 	const test = checkout.ModeTest
 	first := d.endedPayout(d.merchant, test, money.MustCrypto("0.100000000000000001", money.ETH), "")
 	second := d.endedPayout(d.merchant, test, money.MustCrypto("0.200000000000000002", money.ETH), "")
@@ -86,14 +81,13 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 		require.ElementsMatch(t, want, listedPayouts(got), query)
 	}
 	for _, query := range []string{"from=nonsense", "status=x", "currency=EUR"} {
-		require.Equal(t, 422, viewer.get("/test/payouts?"+query).status, query)
+		viewer.get("/test/payouts?"+query).is(422, query)
 	}
 
 	all := viewer.get("/test/payouts").text()
 	require.Contains(t, all, "0.300000000000000003 ETH", "exact")
 	require.Contains(t, all, "2,444.30 EUR")
-	require.Contains(t, viewer.get("/test/payouts?status=failed").text(), "From <span>1,222.15 EUR</span>, after the fee")
-	require.NotContains(t, viewer.get("/test/payouts?status=failed").text(), "0.3")
+	viewer.get("/test/payouts?status=failed").shows("From <span>1,222.15 EUR</span>, after the fee").hides("0.3")
 }
 
 func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
@@ -102,20 +96,20 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	owner, developer := d.as(merchant.RoleOwner), d.as(merchant.RoleDeveloper)
 	shown := owner.get("/test/payouts").text()
 	require.Contains(t, shown, "still the one that was refused: <code>sandbox:shop</code>")
-	require.NotContains(t, developer.get("/test/payouts").text(), "Send again")
+	developer.get("/test/payouts").hides("Send again")
 	d.exec(`UPDATE payout_address SET address = 'sandbox:mended' WHERE merchant_id = $1`, d.merchant)
 	shown = owner.get("/test/payouts").text()
 	require.Contains(t, shown, "goes to your current address: <code>sandbox:mended</code>")
 	form := regexp.MustCompile(`action="(/test/sessions/cs_\w+/retry_payout)"`).FindStringSubmatch(shown)
 	require.NotNil(t, form)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
-	require.Equal(t, 303, owner.post(form[1]).status)
+	owner.post(form[1]).is(303)
 	p := d.payout(ref)
 	require.Equal(t, checkout.PayoutPending, p.Status)
-	require.NotContains(t, owner.get("/test/payouts").text(), "Send again")
+	owner.get("/test/payouts").hides("Send again")
 	d.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, d.merchant)
 	d.finishPayout(ref, 2, checkout.PayoutNetworkError)
-	require.Contains(t, owner.get("/test/payouts").text(), "No address is set for USDC")
+	owner.get("/test/payouts").shows("No address is set for USDC")
 }
 
 func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
@@ -124,13 +118,12 @@ func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	p := d.payout(payout)
 	d.hold(p, checkout.HoldFloat)
 	viewer := d.as(merchant.RoleViewer)
-	require.Contains(t, viewer.get("/live/payouts").text(), "The payout account is short of this currency")
+	viewer.get("/live/payouts").shows("The payout account is short of this currency")
 	transfer := d.signed(payout)
 	d.finishPayout(payout, 1, "")
 	_, _, err := d.store.Treasury.EndTransfer(t.Context(), transfer, treasury.TransferSnapshot{
 		State: treasury.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: money.MustCrypto("0.000345", money.ETH),
 	}, treasury.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)
-	require.Contains(t, viewer.get("/live/payouts").text(), `href="https://etherscan.io/tx/0xsecond"`)
-	require.NotContains(t, viewer.get("/live/payouts").text(), "too little")
+	viewer.get("/live/payouts").shows(`href="https://etherscan.io/tx/0xsecond"`).hides("too little")
 }

@@ -17,13 +17,12 @@ func TestReset_OneAnswerForEveryAddress(t *testing.T) {
 	d.newMember(d.other, "ann@shop.example", merchant.RoleViewer)
 	d.invite(d.merchant, "new@shop.example", merchant.RoleViewer)
 	b := d.browser()
-	require.Contains(t, b.get("/signin").body, `href="/password/forgot"`)
+	b.get("/signin").shows(`href="/password/forgot"`)
 	for _, email := range []string{"ann@shop.example", "nobody@shop.example", "new@shop.example", "", "x", "a\x00b@shop.example"} {
 		d.exec(`DELETE FROM token_bucket`)
-		got := b.form("/password/forgot", "/password/forgot").send("email", email)
-		require.Equal(t, "/password/reset?asked=1", got.to(), email)
+		b.form("/password/forgot", "/password/forgot").send("email", email).leads("/password/reset?asked=1", email)
 	}
-	require.Contains(t, b.get("/password/reset?asked=1").text(), "If that address has an account")
+	b.get("/password/reset?asked=1").shows("If that address has an account")
 	require.Equal(t, 2, value[int](d, `SELECT count(*) FROM mail WHERE next_at IS NOT NULL`), "one for each merchant")
 }
 
@@ -33,16 +32,16 @@ func TestReset_GivesANewPasswordOnce(t *testing.T) {
 	token := d.resetCode(m.ID)
 	const other = "another one to know"
 	form := d.browser().form("/password/reset", "/password/reset")
-	require.Equal(t, 422, form.send("code", token, "password", "short", "password_again", "short").status)
-	require.Equal(t, 422, form.send("code", token, "password", other, "password_again", password).status)
-	require.Equal(t, 422, form.send("code", token+"x", "password", other, "password_again", other).status)
-	require.Equal(t, 200, signedIn.get("/test/account").status)
-	require.Equal(t, "/signin?reset=1", form.send("code", token, "password", other, "password_again", other).to())
-	require.Equal(t, 303, signedIn.get("/test/account").status, "every browser is signed out")
-	require.Equal(t, 422, form.send("code", token, "password", password, "password_again", password).status)
-	require.Equal(t, 422, signedIn.signIn(m.Email, password).status)
-	require.Equal(t, 303, signedIn.signIn(m.Email, other).status)
-	require.Contains(t, signedIn.get("/test/audit").text(), "member.password_reset")
+	form.send("code", token, "password", "short", "password_again", "short").is(422)
+	form.send("code", token, "password", other, "password_again", password).is(422)
+	form.send("code", token+"x", "password", other, "password_again", other).is(422)
+	signedIn.get("/test/account").is(200)
+	form.send("code", token, "password", other, "password_again", other).leads("/signin?reset=1")
+	signedIn.get("/test/account").is(303) // every browser is signed out
+	form.send("code", token, "password", password, "password_again", password).is(422)
+	signedIn.signIn(m.Email, password).is(422)
+	signedIn.signIn(m.Email, other).is(303)
+	signedIn.get("/test/audit").shows("member.password_reset")
 }
 
 func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
@@ -51,24 +50,23 @@ func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
 	b.enrol()
 	token := d.resetCode(m.ID)
 	const other = "another one to know"
-	require.Equal(t, 303, b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other).status)
+	b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other).is(303)
 	require.Contains(t, b.signIn(m.Email, other).to(), "/signin/code")
 }
 
 func TestReset_IsNotThereWithoutAMailServer(t *testing.T) {
 	d := newDesk(t, withoutMail)
 	b := d.browser()
-	require.NotContains(t, b.get("/signin").body, "/password/forgot")
+	b.get("/signin").hides("/password/forgot")
 	for _, path := range []string{"/password/forgot", "/password/reset"} {
-		require.Equal(t, 404, b.get(path).status)
-		require.Equal(t, 404, b.post(path, "email", "ann@shop.example").status)
+		b.get(path).is(404)
+		b.post(path, "email", "ann@shop.example").is(404)
 	}
 	require.Zero(t, value[int](d, `SELECT count(*) FROM mail`))
 }
 
 func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	viewer := d.newMember(d.merchant, "viewer@shop.example", merchant.RoleViewer)
 	d.newMember(d.other, "other@shop.example", merchant.RoleOwner)
 	d.exec(`DELETE FROM mail`)

@@ -34,7 +34,6 @@ func (f form) reloaded() received {
 
 // signs returns the digests of the secrets that sign for the registration.
 func (s sender) signs() (current, previous []byte) {
-	s.t.Helper()
 	keys, err := s.store.Webhooks.WebhookKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
 	require.NoError(s.t, err)
 	for _, k := range keys {
@@ -56,7 +55,7 @@ func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
 	current, previous := s.signs()
 	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous)
 	require.Equal(t, webhook.SecretDigest(secretIn.FindString(shown.body)), current)
-	require.Equal(t, at+" secret_gone", dev.get(twice.send().to()).to(), "and after it was shown")
+	dev.get(twice.send().to()).leads(at+" secret_gone") // and after it was shown
 	_, previous = s.signs()
 	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous)
 	require.Regexp(t, secretIn, dev.follow(dev.form(at, at+"/rotate").send("hours", "0")).body)
@@ -65,8 +64,7 @@ func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
 }
 
 func TestCreate_AReloadMakesNoSecond(t *testing.T) {
-	d := newDesk(t)
-	owner := d.as(merchant.RoleOwner)
+	d, owner := newDeskAs(t, merchant.RoleOwner)
 	require.Regexp(t, shownKey, owner.form("/live/keys", "/live/keys").with("label", "server", "password", password).reloaded().body)
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM api_key`))
 	require.Regexp(t, secretIn, owner.form("/test/webhooks/new", "/test/webhooks").with("url", "https://shop.example/").reloaded().body)
@@ -90,9 +88,9 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 	path := made.to()
 	require.Regexp(t, `^/test/keys/key_[0-9a-z]{26}/secret$`, path)
 	for _, b := range []*browser{there, other} {
-		require.Equal(t, "/test/keys secret_gone", b.get(path).to(), "another browser")
+		b.get(path).leads("/test/keys secret_gone") // another browser
 	}
-	require.Equal(t, 404, here.get(strings.Replace(path, "/test/", "/live/", 1)).status, "the other mode")
+	here.get(strings.Replace(path, "/test/", "/live/", 1)).is(404) // the other mode
 
 	process := httptest.NewServer(New(d.config)) // of the same service
 	defer process.Close()
@@ -101,8 +99,8 @@ func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
 	require.NotEmpty(t, key)
 	require.NotContains(t, fmt.Sprint(made.header, shown.header), key, "nor in an address or a cookie")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`), "it is gone when it was shown")
-	require.Equal(t, "/test/keys secret_gone", here.get(path).to())
-	require.Contains(t, here.follow(here.get(path)).text(), "A secret is shown only once.")
+	here.get(path).leads("/test/keys secret_gone")
+	here.follow(here.get(path)).shows("A secret is shown only once.")
 }
 
 func TestReveal_HeadLeavesTheSecret(t *testing.T) {
@@ -118,18 +116,17 @@ func TestReveal_HeadLeavesTheSecret(t *testing.T) {
 }
 
 func TestReveal_IsSealedAndForgotten(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleDeveloper)
+	d, b := newDeskAs(t, merchant.RoleDeveloper)
 	path := b.form("/test/keys", "/test/keys").send("label", "server").to()
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE encode(sealed, 'escape') LIKE '%sk_test_%'`))
 	d.exec(`UPDATE reveal SET created_at = now() - interval '6 minutes'`)
-	require.Equal(t, "/test/keys secret_gone", b.get(path).to())
+	b.get(path).leads("/test/keys secret_gone")
 	require.NoError(t, d.store.Secrets.ForgetReveals(t.Context()))
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`))
 
 	b.form("/test/keys", "/test/keys").send("label", "another")
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`))
-	require.Equal(t, 303, b.post("/signout").status)
+	b.post("/signout").is(303)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
 }
 
@@ -140,12 +137,11 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 	made := dev.form(at, at+"/rotate").send()
 	_, err := s.store.Webhooks.RotateSecret(t.Context(), s.endpoint.Ref, webhook.NewSecret(), 0) // by the API, meanwhile
 	require.NoError(t, err)
-	require.Equal(t, at+" secret_gone", dev.get(made.to()).to())
+	dev.get(made.to()).leads(at+" secret_gone")
 }
 
 func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
-	d := newDesk(t)
-	dev := d.as(merchant.RoleDeveloper)
+	d, dev := newDeskAs(t, merchant.RoleDeveloper)
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
 	for i := range webhook.MaxEndpoints {
 		_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
@@ -154,21 +150,20 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-	require.Equal(t, 422, add.send("url", "https://shop.example/").status)
+	add.send("url", "https://shop.example/").is(422)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
 	d.exec(`UPDATE webhook_endpoint SET deleted_at = now()`)
 	require.Regexp(t, secretIn, dev.follow(add.send("url", "https://shop.example/")).body, "the same form, once there is room")
 }
 
 func TestNotice_IsSaidOnce(t *testing.T) {
-	s := plainSender(t)
-	dev := s.as(merchant.RoleDeveloper)
+	s, dev := newSenderAs(t, merchant.RoleDeveloper)
 	at := "/test/webhooks/" + s.endpoint.ID
 	held := dev.post(at + "/hold")
-	require.NotContains(t, dev.send("GET", at, nil, "HX-Request", "true").text(), "Its events wait, and no attempt", "a part of a page is not the page")
-	require.Contains(t, dev.follow(held).text(), "The webhook is on hold. Its events wait")
-	require.NotContains(t, dev.follow(held).text(), "The webhook is on hold. Its events wait", "not after a reload")
-	require.NotContains(t, dev.get(at+"?notice=webhook_deleted").text(), "was deleted")
+	dev.send("GET", at, nil, "HX-Request", "true").hides("Its events wait, and no attempt") // a part of a page is not the page
+	dev.follow(held).shows("The webhook is on hold. Its events wait")
+	dev.follow(held).hides("The webhook is on hold. Its events wait") // not after a reload
+	dev.get(at + "?notice=webhook_deleted").hides("was deleted")
 }
 
 // TestPosts_AreNotedAndEndInARedirect tries every POST route, at first while the audit log cannot be written: then no action
@@ -268,10 +263,10 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 		"/test/account/merchants/x": true, "/test/sessions/x/retry_payout": true, "/signin": true, "/signout": true,
 	}
 	for _, p := range posts {
-		require.Equal(t, 303, owner.post(p.path, p.fields...).status, p.path)
+		owner.post(p.path, p.fields...).is(303, p.path)
 		seen[p.route] = true
 	}
-	require.Equal(t, 404, owner.post("/invitation/"+token, "password", password, "password_again", password).status, "renewed above")
+	owner.post("/invitation/"+token, "password", password, "password_again", password).is(404) // renewed above
 	for _, r := range routesOf(t, "POST") {
 		require.True(t, seen[r.path], "%s is not tried", r.path)
 	}

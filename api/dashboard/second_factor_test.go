@@ -30,7 +30,6 @@ type app struct {
 // code returns the code of the present time step and of those after it. A step that is about to end would make the code
 // of the step before it too old.
 func (a app) code(after int64) string {
-	a.t.Helper()
 	if left := 30 - time.Now().Unix()%30; after < 0 && left <= 3 {
 		time.Sleep(time.Duration(left) * time.Second)
 	}
@@ -46,7 +45,6 @@ var (
 
 // enrol turns a second factor on in a signed-in browser. It returns the app and the recovery codes.
 func (b *browser) enrol() (app, []string) {
-	b.t.Helper()
 	asked := b.post("/test/account/second_factor")
 	shown := b.formOf(asked, "/test/account/second_factor").send("password", password)
 	require.Contains(b.t, shown.body, `src="data:image/png;base64,`)
@@ -67,36 +65,36 @@ func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
 	other.signIn(m.Email, password)
 	phone, recovery := first.enrol()
 	require.Len(t, recovery, 10)
-	require.Equal(t, 200, first.get("/test/account").status)
-	require.Equal(t, 303, other.get("/test/account").status, "others are signed out")
+	first.get("/test/account").is(200)
+	other.get("/test/account").is(303) // others are signed out
 	require.Contains(t, first.get("/test/account/recovery_codes").to(), "/test/account", "they are shown once")
 
 	b := d.browser()
 	got := b.post("/signin", "email", m.Email, "password", password, "next", "/test/members")
-	require.Equal(t, "/signin/code?next=%2Ftest%2Fmembers", got.to())
-	require.Equal(t, 303, b.get("/test/").status, "not signed in yet")
+	got.leads("/signin/code?next=%2Ftest%2Fmembers")
+	b.get("/test/").is(303) // not signed in yet
 	form := b.form(got.to(), "/signin/code")
 	d.exec(`DELETE FROM token_bucket`)
 	for _, wrong := range []string{"", "000000", "12345", "0000-0000-0000-0000", phone.code(5), phone.code(-5)} {
-		require.Equal(t, 422, form.send("code", wrong).status, wrong)
+		form.send("code", wrong).is(422, wrong)
 	}
-	require.Equal(t, 303, b.get("/test/").status)
+	b.get("/test/").is(303)
 	d.exec(`DELETE FROM token_bucket`)
 	code := phone.code(0)
-	require.Equal(t, "/test/members", form.send("code", " "+code[:3]+" "+code[3:]).to())
-	require.Equal(t, 200, b.get("/test/members").status)
+	form.send("code", " "+code[:3]+" "+code[3:]).leads("/test/members")
+	b.get("/test/members").is(200)
 	d.exec(`DELETE FROM token_bucket`)
-	require.Contains(t, b.get("/test/members").text(), "with a second factor")
+	b.get("/test/members").shows("with a second factor")
 
 	again := d.browser()
 	again.signIn(m.Email, password)
-	require.Equal(t, 422, again.post("/signin/code", "code", code).status, "a code is good for one use")
-	require.Equal(t, 422, again.post("/signin/code", "code", phone.code(-1)).status, "nor is an older one")
-	require.Equal(t, 303, again.post("/signin/code", "code", strings.ToUpper(recovery[0])).status)
+	again.post("/signin/code", "code", code).is(422)           // a code is good for one use
+	again.post("/signin/code", "code", phone.code(-1)).is(422) // nor is an older one
+	again.post("/signin/code", "code", strings.ToUpper(recovery[0])).is(303)
 	again.post("/signout")
 	again.signIn(m.Email, password)
-	require.Equal(t, 422, again.post("/signin/code", "code", recovery[0]).status)
-	require.Contains(t, first.get("/test/account").text(), "9 recovery codes are left")
+	again.post("/signin/code", "code", recovery[0]).is(422)
+	first.get("/test/account").shows("9 recovery codes are left")
 	log := first.get("/test/audit").text()
 	for _, action := range []string{"member.second_factor_on", "member.code_refused", "member.recovery_code_used", "off → on"} {
 		require.Contains(t, log, action)
@@ -116,8 +114,8 @@ func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
 	m, b := d.person("ann@shop.example", merchant.RoleOwner)
 	phone, _ := b.enrol()
 	d.forgetUse()
-	require.Equal(t, "/signin", d.browser().get("/signin/code").to())
-	require.Equal(t, "/signin", d.browser().post("/signin/code", "code", phone.code(0)).to(), "a code without the password")
+	d.browser().get("/signin/code").leads("/signin")
+	d.browser().post("/signin/code", "code", phone.code(0)).leads("/signin") // a code without the password
 	hash := value[string](d, `SELECT password_hash FROM member WHERE id = $1`, m.ID)
 	soon := time.Now().Add(time.Minute).Unix()
 	for name, cookie := range map[string]string{
@@ -129,7 +127,7 @@ func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
 		"of another account": strings.Replace(halfToken(m, hash, soon), d.merchant, d.other, 1),
 	} {
 		got := d.browser().send("POST", "/signin/code", map[string][]string{"code": {phone.code(0)}}, "Cookie", "half="+cookie)
-		require.Equal(t, "/signin", got.to(), name)
+		got.leads("/signin", name)
 	}
 	require.Equal(t, 303, d.browser().send("POST", "/signin/code", map[string][]string{"code": {phone.code(0)}},
 		"Cookie", "half="+halfToken(m, hash, soon)).status)
@@ -145,10 +143,10 @@ func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 	form := b.formOf(b.post("/live/keys", "label", "a", "access", "full"), "/live/keys")
 	for range 8 {
 		d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-		require.Contains(t, form.send("password", password, "code", "000000").text(), "wrong")
+		form.send("password", password, "code", "000000").shows("wrong")
 	}
 	d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-	require.Contains(t, form.send("password", password, "code", phone.code(0)).text(), "Too many attempts")
+	form.send("password", password, "code", phone.code(0)).shows("Too many attempts")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM api_key WHERE merchant_id = $1`, d.merchant))
 }
 
@@ -163,30 +161,27 @@ func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
 }
 
 func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleViewer)
-	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nothing was started")
+	d, b := newDeskAs(t, merchant.RoleViewer)
+	b.get("/test/account/second_factor").leads("/test/account") // nothing was started
 	asked := b.post("/test/account/second_factor")
-	require.Equal(t, 422, b.formOf(asked, "/test/account/second_factor").send("password", "wrong").status)
-	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to())
+	b.formOf(asked, "/test/account/second_factor").send("password", "wrong").is(422)
+	b.get("/test/account/second_factor").leads("/test/account")
 	shown := b.formOf(asked, "/test/account/second_factor").send("password", password)
-	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "a stolen session cannot see what was started")
+	b.get("/test/account/second_factor").leads("/test/account") // a stolen session cannot see what was started
 	key := factorKeyShown.FindStringSubmatch(shown.body)[1]
-	wrong := b.formOf(shown, "/test/account/second_factor/code").send("code", "000000")
-	require.Equal(t, 422, wrong.status)
-	require.NotContains(t, wrong.body, key, "nor with a wrong code")
-	require.NotContains(t, wrong.body, "data:image/png")
+	wrong := b.formOf(shown, "/test/account/second_factor/code").send("code", "000000").is(422)
+	wrong.hides(key, "data:image/png") // nor with a wrong code
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
-	require.NotContains(t, b.get("/test/account").text(), "recovery codes are left")
+	b.get("/test/account").hides("recovery codes are left")
 
 	phone, _ := b.enrol()
-	require.Equal(t, "/test/account", b.post("/test/account/second_factor").to(), "it cannot be replaced")
-	require.Equal(t, "/test/account", b.get("/test/account/second_factor").to(), "nor be seen again")
+	b.post("/test/account/second_factor").leads("/test/account") // it cannot be replaced
+	b.get("/test/account/second_factor").leads("/test/account") // nor be seen again
 	d.forgetUse()
 	off := b.formOf(b.post("/test/account/second_factor/remove"), "/test/account/second_factor/remove")
-	require.Equal(t, 422, off.send("password", password).status)
-	require.Equal(t, 422, off.send("password", "wrong", "code", phone.code(0)).status)
-	require.Equal(t, "/test/account second_factor_off", off.send("password", password, "code", phone.code(0)).to())
+	off.send("password", password).is(422)
+	off.send("password", "wrong", "code", phone.code(0)).is(422)
+	off.send("password", password, "code", phone.code(0)).leads("/test/account second_factor_off")
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)`))
 	require.Equal(t, 303, b.form("/test/account", "/test/account/password").send("password", password,
 		"new_password", password+"2", "new_password_again", password+"2").status)
@@ -215,20 +210,19 @@ func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 		before := entries()
 		asked := b.post(c.path, c.fields...)
 		form := b.formOf(asked, c.path)
-		require.Equal(t, 422, form.send("password", password).status, c.name)
-		require.Equal(t, 422, form.send("password", password, "code", "000000").status, c.name)
-		require.Equal(t, 422, form.send("password", "wrong", "code", phone.code(0)).status, c.name)
+		form.send("password", password).is(422, c.name)
+		form.send("password", password, "code", "000000").is(422, c.name)
+		form.send("password", "wrong", "code", phone.code(0)).is(422, c.name)
 		require.Equal(t, before, entries(), c.name)
-		require.Equal(t, 303, form.send("password", password, "code", phone.code(0)).status, c.name)
+		form.send("password", password, "code", phone.code(0)).is(303, c.name)
 		require.Equal(t, before+1, entries(), c.name)
 	}
-	require.Equal(t, 303, b.post("/test/keys", "label", "a", "access", "full").status, "a test key needs none")
+	b.post("/test/keys", "label", "a", "access", "full").is(303) // a test key needs none
 }
 
 // TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime sends one code with several forms at the same time.
 func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleOwner)
+	d, b := newDeskAs(t, merchant.RoleOwner)
 	phone, recovery := b.enrol()
 	for name, code := range map[string]string{"of the app": phone.code(1), "of recovery": recovery[3]} {
 		d.exec(`DELETE FROM token_bucket`)
@@ -283,15 +277,15 @@ func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 	thief.signIn(m.Email, password)
 	for range 8 {
 		d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-		require.Equal(t, 422, thief.post("/signin/code", "code", "000000").status)
+		thief.post("/signin/code", "code", "000000").is(422)
 	}
 	d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-	require.Contains(t, thief.post("/signin/code", "code", phone.code(0)).text(), "Too many attempts")
+	thief.post("/signin/code", "code", phone.code(0)).shows("Too many attempts")
 	d.exec(`DELETE FROM token_bucket WHERE kind <> 'second_factor'`)
-	require.Equal(t, 303, own.post("/live/keys", "label", "a", "access", "full", "password", password, "code", phone.code(0)).status)
+	own.post("/live/keys", "label", "a", "access", "full", "password", password, "code", phone.code(0)).is(303)
 	own.post("/signout")
 	own.signIn(m.Email, password)
-	require.Equal(t, 303, own.post("/signin/code", "code", phone.code(1)).status)
+	own.post("/signin/code", "code", phone.code(1)).is(303)
 }
 
 // TestSecondFactor_GoesWithThePerson checks that nothing secret of a removed person stays.
@@ -301,15 +295,14 @@ func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 	b.enrol()
 	_, hash := merchant.NewToken()
 	require.NoError(t, d.store.People.KeepReset(t.Context(), m.ID, hash))
-	require.Equal(t, 303, d.as(merchant.RoleOwner).post("/test/members/"+m.ID+"/remove").status)
+	d.as(merchant.RoleOwner).post("/test/members/" + m.ID + "/remove").is(303)
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)
 		+ (SELECT count(*) FROM password_reset)`))
 }
 
 // TestSecondFactor_GraveActionsLeadToIt tries, without a second factor, what decides about money.
 func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
-	d := newDesk(t, func(c *Config) { c.RequireFactor = true })
-	b := d.as(merchant.RoleOwner)
+	d, b := newDeskAs(t, merchant.RoleOwner, func(c *Config) { c.RequireFactor = true })
 	member := d.newMember(d.merchant, "bob@shop.example", merchant.RoleViewer)
 	const address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 	for path, fields := range map[string][]string{
@@ -324,18 +317,17 @@ func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
 	require.Equal(t, 0, value[int](d, `SELECT count(*) FROM api_key WHERE mode = 'live'`))
 	require.Equal(t, 0, value[int](d, `SELECT count(*) FROM payout_address WHERE mode = 'live'`))
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM member WHERE role = 'owner'`))
-	require.NotContains(t, b.post("/test/members", "email", "eve@shop.example", "role", "viewer").text(), "second factor first")
+	b.post("/test/members", "email", "eve@shop.example", "role", "viewer").hides("second factor first")
 	phone, _ := b.enrol()
 	d.forgetUse()
 	d.exec(`DELETE FROM token_bucket`)
-	require.Equal(t, 303, b.post("/test/members/"+member.ID+"/role", "role", "owner", "password", password, "code", phone.code(0)).status)
+	b.post("/test/members/"+member.ID+"/role", "role", "owner", "password", password, "code", phone.code(0)).is(303)
 }
 
 // TestSecondFactor_TwoTabsShowNoCodesOfEachOther confirms in two tabs. Between storing its codes and learning that it came
 // second, a tab has codes that are no good.
 func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleOwner)
+	d, b := newDeskAs(t, merchant.RoleOwner)
 	shown := b.formOf(b.post("/test/account/second_factor"), "/test/account/second_factor").send("password", password)
 	phone := app{t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
 	first := b.formOf(shown, "/test/account/second_factor/code").send("code", phone.code(-1))
@@ -349,11 +341,10 @@ func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
 }
 
 func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
-	d := newDesk(t, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
-	b := d.as(merchant.RoleOwner)
-	require.NotContains(t, b.get("/test/account").text(), "Add a passkey")
-	require.NotContains(t, d.browser().get("/signin").text(), "data-passkey")
-	require.Equal(t, 404, b.post("/passkey/challenge", "for", "sign_in").status)
-	require.Equal(t, 404, b.post("/test/account/passkeys/new", "password", password).status)
-	require.Equal(t, 404, b.post("/test/account/passkeys", "passkey", "{}").status)
+	d, b := newDeskAs(t, merchant.RoleOwner, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
+	b.get("/test/account").hides("Add a passkey")
+	d.browser().get("/signin").hides("data-passkey")
+	b.post("/passkey/challenge", "for", "sign_in").is(404)
+	b.post("/test/account/passkeys/new", "password", password).is(404)
+	b.post("/test/account/passkeys", "passkey", "{}").is(404)
 }

@@ -15,20 +15,17 @@ func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
 	d := newDesk(t)
 	d.newMember(d.merchant, "Ann@Shop.example", merchant.RoleOwner)
 	b := d.browser()
-	require.Equal(t, "/signin?next=%2Ftest%2Fmembers%3Fa%3Db", b.get("/test/members?a=b").to())
-	got := b.post("/signin", "email", " ann@shop.EXAMPLE ", "password", password, "next", "/test/members?a=b")
-	require.Equal(t, 303, got.status)
-	require.Equal(t, "/test/members?a=b", got.to())
+	b.get("/test/members?a=b").leads("/signin?next=%2Ftest%2Fmembers%3Fa%3Db")
+	got := b.post("/signin", "email", " ann@shop.EXAMPLE ", "password", password, "next", "/test/members?a=b").is(303)
+	got.leads("/test/members?a=b")
 	cookie := got.header.Get("Set-Cookie")
 	require.Contains(t, cookie, "HttpOnly")
 	require.Contains(t, cookie, "SameSite=Lax")
 	require.NotContains(t, cookie, "Max-Age", "it ends with the browser")
-	page := b.open("/test/members")
-	require.Contains(t, page.body, "Ann@Shop.example")
-	require.Contains(t, page.body, "Test mode.")
-	require.NotContains(t, b.get("/live/members").body, "Test mode.")
-	require.Equal(t, "/test/", b.get("/").to())
-	require.Equal(t, "/", b.get("/signin").to(), "who is signed in need not")
+	b.open("/test/members").shows("Ann@Shop.example", "Test mode.")
+	b.get("/live/members").hides("Test mode.")
+	b.get("/").leads("/test/")
+	b.get("/signin").leads("/") // who is signed in need not
 }
 
 func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
@@ -51,8 +48,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 		"not an address":          {"' or 1=1 --", password},
 		"what PostgreSQL refuses": {"a\x00b", password},
 	} {
-		got := b.signIn(c[0], c[1])
-		require.Equal(t, 422, got.status, name)
+		got := b.signIn(c[0], c[1]).is(422, name)
 		require.Empty(t, got.header.Get("Set-Cookie"), name)
 		same := strings.ReplaceAll(got.text(), `value="`+strings.ReplaceAll(c[0], "\x00", "\uFFFD")+`"`, `value=""`)
 		if want == "" {
@@ -61,7 +57,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 		require.Equal(t, want, same, name)
 	}
 	require.Contains(t, want, "Wrong e-mail address or password")
-	require.Equal(t, 303, b.get("/test/").status)
+	b.get("/test/").is(303)
 }
 
 func TestSignIn_GuessingIsSlow(t *testing.T) {
@@ -75,14 +71,13 @@ func TestSignIn_GuessingIsSlow(t *testing.T) {
 	}
 	require.Equal(t, 422, answers[0])
 	require.Equal(t, 429, answers[8])
-	last := b.signIn("ann@shop.example", password)
-	require.Equal(t, 429, last.status, "the right one too: else guessing could go on")
+	last := b.signIn("ann@shop.example", password).is(429) // the right one too: else guessing could go on
 	require.NotEmpty(t, last.header.Get("Retry-After"))
-	require.Equal(t, 422, b.signIn("bob@shop.example", "wrong").status, "another account is not hurt")
+	b.signIn("bob@shop.example", "wrong").is(422) // another account is not hurt
 	for range 60 {
 		b.signIn(checkout.NewID("x")+"@shop.example", "wrong")
 	}
-	require.Equal(t, 429, b.signIn("carl@shop.example", "wrong").status, "many accounts from one address")
+	b.signIn("carl@shop.example", "wrong").is(429) // many accounts from one address
 }
 
 func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
@@ -98,8 +93,7 @@ func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
 		"https://evil.example/": "/", "//evil.example": "/", "/\\evil.example": "/", "javascript:alert(1)": "/", "/signout": "/", "": "/",
 	} {
 		d.exec(`DELETE FROM token_bucket`)
-		got := d.browser().post("/signin", "email", "ann@shop.example", "password", password, "next", next)
-		require.Equal(t, want, got.to(), next)
+		d.browser().post("/signin", "email", "ann@shop.example", "password", password, "next", next).leads(want, next)
 	}
 }
 
@@ -109,15 +103,15 @@ func TestSignOut_HoldsOnTheServer(t *testing.T) {
 	first, second := d.browser(), d.browser()
 	kept := cookieOf(first.signIn("ann@shop.example", password))
 	second.signIn("ann@shop.example", password)
-	require.Equal(t, 303, first.post("/signout").status)
-	require.Equal(t, 303, first.send("GET", "/test/", nil, "Cookie", kept).status, "the old cookie is worth nothing")
-	require.Equal(t, 200, second.get("/test/").status)
+	first.post("/signout").is(303)
+	first.send("GET", "/test/", nil, "Cookie", kept).is(303) // the old cookie is worth nothing
+	second.get("/test/").is(200)
 	first.signIn("ann@shop.example", password)
-	require.Equal(t, "/signin", second.post("/test/account/signout").to())
-	require.Equal(t, 303, first.get("/test/").status, "everywhere")
-	require.Equal(t, 303, second.get("/test/").status)
+	second.post("/test/account/signout").leads("/signin")
+	first.get("/test/").is(303) // everywhere
+	second.get("/test/").is(303)
 	second.signIn("ann@shop.example", password)
-	require.Contains(t, second.get("/test/audit").text(), "member.signed_out")
+	second.get("/test/audit").shows("member.signed_out")
 }
 
 func cookieOf(p received) string {
@@ -126,18 +120,17 @@ func cookieOf(p received) string {
 }
 
 func TestSessions_EndWhenIdleAndAfterADay(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleViewer)
-	require.Equal(t, 200, b.get("/test/").status)
+	d, b := newDeskAs(t, merchant.RoleViewer)
+	b.get("/test/").is(200)
 	d.exec(`UPDATE member_session SET seen_at = now() - interval '119 minutes'`)
-	require.Equal(t, 200, b.get("/test/").status)
+	b.get("/test/").is(200)
 	d.exec(`UPDATE member_session SET seen_at = now() - interval '61 minutes', created_at = now() - interval '23 hours'`)
-	require.Equal(t, 200, b.get("/test/").status, "a request keeps it")
+	b.get("/test/").is(200) // a request keeps it
 	d.exec(`UPDATE member_session SET seen_at = now() - interval '121 minutes'`)
-	require.Equal(t, 303, b.get("/test/").status, "idle")
+	b.get("/test/").is(303) // idle
 	c := d.as(merchant.RoleViewer)
 	d.exec(`UPDATE member_session SET created_at = now() - interval '25 hours'`)
-	require.Equal(t, 303, c.get("/test/").status)
+	c.get("/test/").is(303)
 }
 
 func TestSessions_AreNotInTheDatabase(t *testing.T) {
@@ -161,15 +154,15 @@ func TestPassword_ChangeSignsOthersOut(t *testing.T) {
 		return here.post("/test/account/password", "password", present, "new_password", next, "new_password_again", again)
 	}
 	const better = "a much better one"
-	require.Contains(t, change("wrong", better, better).text(), "The password is wrong")
-	require.Contains(t, change(password, "short", "short").text(), "at least 12")
-	require.Contains(t, change(password, better, better+"!").text(), "not the same")
-	require.Contains(t, change(password, strings.Repeat("x", 257), strings.Repeat("x", 257)).text(), "at most 256")
-	require.Equal(t, 303, change(password, better, better).status)
-	require.Equal(t, 200, here.get("/test/account").status, "this browser stays")
-	require.Equal(t, 303, there.get("/test/account").status)
-	require.Equal(t, 422, there.signIn("ann@shop.example", password).status)
-	require.Equal(t, 303, there.signIn("ann@shop.example", better).status)
+	change("wrong", better, better).shows("The password is wrong")
+	change(password, "short", "short").shows("at least 12")
+	change(password, better, better+"!").shows("not the same")
+	change(password, strings.Repeat("x", 257), strings.Repeat("x", 257)).shows("at most 256")
+	change(password, better, better).is(303)
+	here.get("/test/account").is(200) // this browser stays
+	there.get("/test/account").is(303)
+	there.signIn("ann@shop.example", password).is(422)
+	there.signIn("ann@shop.example", better).is(303)
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_changed'`))
 }
 
@@ -183,17 +176,16 @@ func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
 
 // TestForms_OfAnotherOriginChangeNothing takes every POST route there is.
 func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleOwner)
+	_, b := newDeskAs(t, merchant.RoleOwner)
 	for _, r := range routesOf(t, "POST") {
 		for _, header := range [][]string{
 			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 			{"Origin", "https://evil.example"}, {"Origin", "null"},
 		} {
-			require.Equal(t, 403, b.send("POST", r.path, url.Values{}, header...).status, "%s with %v", r.path, header)
+			b.send("POST", r.path, url.Values{}, header...).is(403, r.path, header)
 		}
 	}
-	require.Equal(t, 200, b.get("/test/").status, "still signed in")
+	b.get("/test/").is(200) // still signed in
 }
 
 // TestRoutes_NeedSomebodyWhoIsSignedIn takes every route there is.
@@ -206,22 +198,20 @@ func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
 		if open[r.path] {
 			continue
 		}
-		got := b.send(r.method, r.path, url.Values{})
-		require.Equal(t, 303, got.status, r.path)
+		got := b.send(r.method, r.path, url.Values{}).is(303, r.path)
 		require.True(t, strings.HasPrefix(got.to(), "/signin"), r.path)
 	}
 }
 
 // TestRoutes_OfAViewerChangeNothing takes every POST route there is.
 func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
-	d := newDesk(t)
-	b := d.as(merchant.RoleViewer)
+	_, b := newDeskAs(t, merchant.RoleViewer)
 	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/test/account/password": true, "/test/account/signout": true,
 		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/test/account/second_factor": true, "/test/account/second_factor/code": true, "/test/account/second_factor/remove": true,
 		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true, "/test/account/passkeys": true, "/test/account/passkeys/new": true, "/test/account/passkeys/x": true, "/test/account/passkeys/x/remove": true}
 	for _, r := range routesOf(t, "POST") {
 		if !own[r.path] {
-			require.Equal(t, 403, b.post(r.path).status, r.path)
+			b.post(r.path).is(403, r.path)
 		}
 	}
 }
