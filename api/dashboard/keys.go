@@ -100,7 +100,7 @@ func (s *server) createKey(v page.Visit) (page.Answer, error) {
 	}
 	secret := merchant.NewAPIKey(k.Mode)
 	secretPage := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return page.CreateOnce(s.Store.Secrets, v, k.ID, secret, secretPage, func() error {
+	return page.CreateAndReveal(s.Store.Secrets, v, k.ID, secret, secretPage, func() error {
 		return action.CreateKey(v.Context(), s.Store.Merchants, k, secret, v.By())
 	})
 }
@@ -246,9 +246,9 @@ func (s *server) showKeySecret(v page.Visit) (page.Answer, error) {
 	if err != nil {
 		return page.Answer{}, err
 	}
-	secret, err := s.Store.Secrets.TakeReveal(v.Context(), v.OneTimeSecret(k.ID))
+	secret, err := s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(k.ID))
 	if err != nil {
-		return page.ExplainMissingSecret(err, v.Path("/keys"))
+		return page.ExplainMissingReveal(err, v.Path("/keys"))
 	}
 	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: merchant.ScopeFull}})
 }

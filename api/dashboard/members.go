@@ -70,7 +70,7 @@ func (s *server) inviteMember(v page.Visit) (page.Answer, error) {
 // inviteOnce invites a member once, even when the browser sends the form twice. There is no secret to show.
 func inviteOnce(s *server, v page.Visit, memberID string, invite func() error) (page.Answer, error) {
 	list := func(string) string { return v.Path("/members") }
-	got, err := page.CreateOnce(s.Store.Secrets, v, memberID, "", list, invite)
+	got, err := page.CreateAndReveal(s.Store.Secrets, v, memberID, "", list, invite)
 	got.Notice = invitationSent
 	return got, err
 }

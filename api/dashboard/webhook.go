@@ -226,7 +226,7 @@ func (s *server) rotateSecret(v page.Visit, e webhook.Endpoint) (page.Answer, er
 		hours = overlaps[0].Hours
 	}
 	secret := webhook.NewSecret()
-	return page.CreateOnce(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
+	return page.CreateAndReveal(s.Store.Secrets, v, e.ID, secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.By())
 		return err
 	})
@@ -257,8 +257,8 @@ func (s *server) deleteWebhook(v page.Visit, e webhook.Endpoint) (page.Answer, e
 // the registration's current one.
 func (s *server) showWebhookSecret(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	var err error
-	if e.Secret, err = s.Store.Secrets.TakeReveal(v.Context(), v.OneTimeSecret(e.ID)); err != nil {
-		return page.ExplainMissingSecret(err, v.Path("/webhooks/"+e.ID))
+	if e.Secret, err = s.Store.Secrets.TakeReveal(v.Context(), v.Reveal(e.ID)); err != nil {
+		return page.ExplainMissingReveal(err, v.Path("/webhooks/"+e.ID))
 	}
 	keys, err := s.Store.Webhooks.WebhookKeys(v.Context(), v.Owner(), "")
 	if err != nil {
@@ -269,5 +269,5 @@ func (s *server) showWebhookSecret(v page.Visit, e webhook.Endpoint) (page.Answe
 			return page.Show("webhook_secret", "The signing secret", secretShown{e, k.Previous == nil})
 		}
 	}
-	return page.GoTo(v.Path("/webhooks/"+e.ID), page.SecretGone)
+	return page.GoTo(v.Path("/webhooks/"+e.ID), page.RevealGone)
 }

@@ -175,7 +175,7 @@ func (s *server) createWebhook(v page.Visit) (page.Answer, error) {
 	e.MaxInFlight, _ = limitOf(f.MaxInFlight)
 	e.RateLimit, _ = limitOf(f.RateLimit)
 
-	got, err := page.CreateOnce(s.Store.Secrets, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
+	got, err := page.CreateAndReveal(s.Store.Secrets, v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.actions.CreateEndpoint(v.Context(), e, v.By())
 		return err
 	})

@@ -87,7 +87,7 @@ func (s *Server) addPasskey(v page.Visit) (page.Answer, error) {
 	if stored.Credential, err = json.Marshal(key); err != nil {
 		return page.Answer{}, fmt.Errorf("new passkey: %w", err)
 	}
-	kept := v.OneTimeSecret(setOfCodes(v, hashes))
+	kept := v.Reveal(setOfCodes(v, hashes))
 	kept.Form, kept.Secret = stored.ID, strings.Join(codes, "\n")
 	if _, _, err := s.Secrets.KeepReveal(v.Context(), kept); err != nil {
 		return page.Answer{}, err

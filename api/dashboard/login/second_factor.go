@@ -103,7 +103,7 @@ func (s *Server) confirmFactor(v page.Visit) (page.Answer, error) {
 	}
 	codes, hashes := newRecoveryCodes()
 	set, text := setOfCodes(v, hashes), strings.Join(codes, "\n")
-	got, err := page.CreateOnce(s.Secrets, v, set, text, pageOfCodes(v), func() error {
+	got, err := page.CreateAndReveal(s.Secrets, v, set, text, pageOfCodes(v), func() error {
 		return s.Secrets.ConfirmSecondFactor(
 			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
 			v.Browser, v.AuditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
@@ -137,9 +137,9 @@ func pageOfCodes(v page.Visit) func(set string) string {
 
 // showRecoveryCodes serves GET …/account/recovery_codes, once for each set.
 func (s *Server) showRecoveryCodes(v page.Visit) (page.Answer, error) {
-	codes, err := s.Secrets.TakeReveal(v.Context(), v.OneTimeSecret(v.URL.Query().Get("set")))
+	codes, err := s.Secrets.TakeReveal(v.Context(), v.Reveal(v.URL.Query().Get("set")))
 	if err != nil {
-		return page.ExplainMissingSecret(err, v.Path("/account"))
+		return page.ExplainMissingReveal(err, v.Path("/account"))
 	}
 	return page.Show("recovery_codes", "Your recovery codes", strings.Split(codes, "\n"))
 }

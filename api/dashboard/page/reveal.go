@@ -11,11 +11,10 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// CreateOnce creates something with a secret and leads to the page that shows the secret once. A form
-// creates only one thing, even when the browser sends it twice. A reload or a second click must not
-// end a secret that is in use. subject is the id of the created object. page returns the page's
-// address for that id.
-func CreateOnce(
+// CreateAndReveal creates something with a secret and leads to the page that reveals the secret. A form creates only one
+// thing, even when the browser sends it twice. A reload or a second click must not end a secret that is in use. subject
+// is the id of the created object. page returns the page's address for that id.
+func CreateAndReveal(
 	secrets *people.Secrets, v Visit, subject, secret string, page func(subject string) string, create func() error,
 ) (Answer, error) {
 	once := v.PostFormValue("once")
@@ -24,7 +23,7 @@ func CreateOnce(
 	}
 
 	form := sha256.Sum256([]byte(v.URL.Path + " " + once))
-	r := v.OneTimeSecret(subject)
+	r := v.Reveal(subject)
 	r.Form, r.Secret = hex.EncodeToString(form[:]), secret
 
 	subject, first, err := secrets.KeepReveal(v.Context(), r)
@@ -44,13 +43,13 @@ func CreateOnce(
 	return GoTo(page(subject), "")
 }
 
-// SecretGone is the notice for a secret that cannot be shown any more.
-var SecretGone = Notice("secret_gone", "A secret is shown only once. If you did not store it, create another.")
+// RevealGone is the notice for a secret that cannot be revealed any more.
+var RevealGone = Notice("secret_gone", "A secret is shown only once. If you did not store it, create another.")
 
-// ExplainMissingSecret leads to another page when the secret cannot be shown any more.
-func ExplainMissingSecret(err error, path string) (Answer, error) {
+// ExplainMissingReveal leads to another page when the secret cannot be revealed any more.
+func ExplainMissingReveal(err error, path string) (Answer, error) {
 	if errors.Is(err, checkout.ErrNotFound) {
-		return GoTo(path, SecretGone)
+		return GoTo(path, RevealGone)
 	}
 	return Answer{}, err
 }

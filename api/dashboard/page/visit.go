@@ -86,7 +86,7 @@ func Entry(r *http.Request, m merchant.Member, what, detail string) merchant.Aud
 	return Visit{Request: r, Member: m}.AuditBoth(what, m.ID, detail)
 }
 
-// OneTimeSecret names the secret of subject for the visitor's browser.
-func (v Visit) OneTimeSecret(subject string) people.Reveal {
+// Reveal names the secret of subject for the visitor's browser.
+func (v Visit) Reveal(subject string) people.Reveal {
 	return people.Reveal{Owner: v.Owner(), Browser: v.Browser, Subject: subject}
 }
