@@ -81,7 +81,7 @@ func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
 	require.Equal(t, "https://a.example/", again.fields.Get("url"))
 	require.Equal(t, "From c", again.fields.Get("description"))
 	again.send().is(303)
-	dev.form(at+"/edit", at).send().leads(at+" nothing_changed")
+	dev.form(at+"/edit", at).send().leads(at + " nothing_changed")
 }
 
 // The form came back with the stored values, and what the person had typed was lost.

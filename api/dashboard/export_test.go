@@ -6,7 +6,6 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -161,7 +160,7 @@ func TestExport_ASlowBrowserKeepsNobodyOfItsAddressWaiting(t *testing.T) {
 	h := New(d.config)
 	const office = "192.0.2.1:80"
 	d.newMember(d.merchant, "ann@shop.example", merchant.RoleViewer)
-	cookies := d.from(h, office, "/signin", url.Values{"email": {"ann@shop.example"}, "password": {password}}).Result().Cookies()
+	cookies := d.signsIn(h, office, "ann@shop.example", password).Result().Cookies()
 	for _, list := range []string{"audit", "sessions", "payouts", "deliveries"} {
 		writing, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		slow := stalled{httptest.NewRecorder(), writing, release}

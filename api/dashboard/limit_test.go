@@ -42,16 +42,17 @@ func (d *desk) from(h http.Handler, address, path string, form url.Values, cooki
 	return w
 }
 
-// signsIn gives the password of an account from an address, and returns the status and the cookies of the browser.
-func (d *desk) signsIn(h http.Handler, address, email, password string, cookies ...*http.Cookie) (int, []*http.Cookie) {
-	w := d.from(h, address, "/signin", url.Values{"email": {email}, "password": {password}}, cookies...)
-	return w.Code, w.Result().Cookies()
+// signsIn gives the password of an account from an address.
+func (d *desk) signsIn(
+	h http.Handler, address, email, password string, cookies ...*http.Cookie,
+) *httptest.ResponseRecorder {
+	return d.from(h, address, "/signin", url.Values{"email": {email}, "password": {password}}, cookies...)
 }
 
 // guess gives wrong passwords of ceo from n addresses, and returns how many guesses were refused for their number.
 func (d *desk) guess(h http.Handler, n int) (refused int) {
 	for i := range n {
-		if status, _ := d.signsIn(h, fmt.Sprintf("198.51.100.%d:80", i), ceo, "wrong"); status == http.StatusTooManyRequests {
+		if d.signsIn(h, fmt.Sprintf("198.51.100.%d:80", i), ceo, "wrong").Code == http.StatusTooManyRequests {
 			refused++
 		}
 	}
@@ -64,8 +65,7 @@ func TestSignIn_GuessesOfOneIPv6NetworkCountTogether(t *testing.T) {
 	d.newMember(d.merchant, ceo, merchant.RoleOwner)
 	h := New(d.config)
 	for i := range 12 {
-		status, _ := d.signsIn(h, fmt.Sprintf("[2001:db8:1:2::%x]:80", i+1), ceo, "wrong")
-		require.Equal(t, i >= 8, status == http.StatusTooManyRequests, i)
+		require.Equal(t, i >= 8, d.signsIn(h, fmt.Sprintf("[2001:db8:1:2::%x]:80", i+1), ceo, "wrong").Code == http.StatusTooManyRequests, i)
 	}
 }
 
@@ -74,13 +74,10 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	d.stopRefill()
 	d.newMember(d.merchant, ceo, merchant.RoleOwner)
 	h := New(d.config)
-	status, known := d.signsIn(h, "192.0.2.1:80", ceo, password)
-	require.Equal(t, http.StatusSeeOther, status)
+	known := d.signsIn(h, "192.0.2.1:80", ceo, password).Result().Cookies()
 	require.Equal(t, 70-59, d.guess(h, 70), "of 70 guesses from as many addresses; the owner took a token before")
-	status, _ = d.signsIn(h, "203.0.113.1:80", ceo, password)
-	require.Equal(t, http.StatusTooManyRequests, status, "a browser that nobody knows")
-	status, _ = d.signsIn(h, "203.0.113.2:80", ceo, password, known...)
-	require.Equal(t, http.StatusSeeOther, status, "the browser of the owner")
+	require.Equal(t, http.StatusTooManyRequests, d.signsIn(h, "203.0.113.1:80", ceo, password).Code, "a browser that nobody knows")
+	require.Equal(t, http.StatusSeeOther, d.signsIn(h, "203.0.113.2:80", ceo, password, known...).Code, "the browser of the owner")
 
 	d.newMemberWith(d.other, ceo, merchant.RoleOwner, other)
 	there := url.Values{"email": {ceo}, "password": {other}, "merchant": {d.other}}
@@ -91,17 +88,13 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, both.Code)
 	d.guess(h, 70)
 	for _, password := range []string{password, other} {
-		status, _ = d.signsIn(h, "203.0.113.6:80", ceo, password, both.Result().Cookies()...)
-		require.Equal(t, http.StatusSeeOther, status, "known at both")
+		require.Equal(t, http.StatusSeeOther, d.signsIn(h, "203.0.113.6:80", ceo, password, both.Result().Cookies()...).Code, "known at both")
 	}
 
 	d.newMember(d.merchant, "carl@shop.example", merchant.RoleOwner)
-	status, carl := d.signsIn(h, "203.0.113.7:80", "carl@shop.example", password)
-	require.Equal(t, http.StatusSeeOther, status)
-	status, _ = d.signsIn(h, "203.0.113.3:80", ceo, password, carl...)
-	require.Equal(t, http.StatusTooManyRequests, status, "known at another account")
-	status, _ = d.signsIn(h, "203.0.113.4:80", "bob@shop.example", "")
-	require.Equal(t, http.StatusUnprocessableEntity, status, "another account")
+	carl := d.signsIn(h, "203.0.113.7:80", "carl@shop.example", password).Result().Cookies()
+	require.Equal(t, http.StatusTooManyRequests, d.signsIn(h, "203.0.113.3:80", ceo, password, carl...).Code, "known at another account")
+	require.Equal(t, http.StatusUnprocessableEntity, d.signsIn(h, "203.0.113.4:80", "bob@shop.example", "").Code, "another account")
 }
 
 // TestSignIn_ManyAtOnceAreRefusedEarly takes all places for hashing. Other tests need them, so it
@@ -115,8 +108,7 @@ func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range cap(statuses) {
 		wg.Go(func() {
-			guess := url.Values{"email": {fmt.Sprintf("m%d@shop.example", i)}, "password": {"wrong"}}
-			statuses <- d.from(h, fmt.Sprintf("198.51.100.%d:80", i), "/signin", guess).Code
+			statuses <- d.signsIn(h, fmt.Sprintf("198.51.100.%d:80", i), fmt.Sprintf("m%d@shop.example", i), "wrong").Code
 		})
 	}
 	wg.Wait()
@@ -166,8 +158,7 @@ func TestLimits_SlowFormsKeepNobodyWaiting(t *testing.T) {
 		}
 	}
 	require.Equal(t, http.StatusOK, d.from(h, address, "/signin", nil).Code)
-	right := url.Values{"email": {"ann@shop.example"}, "password": {password}}
-	require.Equal(t, http.StatusSeeOther, d.from(h, address, "/signin", right).Code)
+	require.Equal(t, http.StatusSeeOther, d.signsIn(h, address, "ann@shop.example", password).Code)
 }
 
 // TestBrand_LogosTakeTheirTurns takes the places for decoding. Other tests need them, so it runs
@@ -302,7 +293,7 @@ func TestDownloads_OnePersonHasFiveAtOnce(t *testing.T) {
 	s := newServer(d.config)
 	signedIn := func(email string) (merchant.Member, func() int) {
 		member := d.newMember(d.merchant, email, merchant.RoleViewer)
-		cookies := d.from(s.router, "192.0.2.1:80", "/signin", url.Values{"email": {email}, "password": {password}}).Result().Cookies()
+		cookies := d.signsIn(s.router, "192.0.2.1:80", email, password).Result().Cookies()
 		return member, func() int {
 			return d.from(s.router, "192.0.2.1:80", "/m/"+d.merchant+"/test/sessions.csv", nil, cookies...).Code
 		}

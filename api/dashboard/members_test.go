@@ -47,7 +47,7 @@ func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
 	d.browser().get(first).is(404)
 	id := value[string](d, `SELECT id FROM member WHERE email = 'bob@shop.example'`)
-	owner.post("/live/members/"+id+"/invitation").leads("/live/members invitation_sent")
+	owner.post("/live/members/" + id + "/invitation").leads("/live/members invitation_sent")
 	d.browser().get(first).is(404)
 	d.browser().get(d.mailed("bob@shop.example")).is(200)
 }

@@ -120,8 +120,8 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 	s := plainSender(t)
 	foreign := newSender(s.desk, s.other, s.mode, "https://other.example/", "", `{}`)
 	viewer := s.as(merchant.RoleViewer)
-	viewer.get("/test/sessions?search="+s.ref.ID).leads("/test/deliveries/"+s.ref.ID)
-	viewer.get("/test/sessions?search=+"+s.event.ID).leads("/test/deliveries?event="+s.event.ID)
+	viewer.get("/test/sessions?search=" + s.ref.ID).leads("/test/deliveries/" + s.ref.ID)
+	viewer.get("/test/sessions?search=+" + s.event.ID).leads("/test/deliveries?event=" + s.event.ID)
 	viewer.get("/test/sessions?search=req_1").leads("/test/requests?id=req_1")
 	for _, path := range []string{"/live/sessions?search=" + s.ref.ID, "/test/sessions?search=" + foreign.ref.ID, "/test/sessions?search=" + foreign.event.ID} {
 		require.Contains(t, viewer.get(path).text(), "No sessions match", path)
@@ -337,7 +337,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	require.Empty(t, started)
 
 	owner.get(path).shows("Retry the payout now")
-	owner.post(path + "/retry_payout").is(303).leads(path+" payout_retried")
+	owner.post(path + "/retry_payout").is(303).leads(path + " payout_retried")
 	shown := owner.get(path).text()
 	require.Contains(t, shown, "The payout is sent again")
 	require.Contains(t, shown, "Before: failed")

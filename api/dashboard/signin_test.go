@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -174,44 +175,34 @@ func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
 	require.Contains(t, got.header.Get("Strict-Transport-Security"), "max-age=")
 }
 
-// TestForms_OfAnotherOriginChangeNothing takes every POST route there is.
-func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
-	_, b := newDeskAs(t, merchant.RoleOwner)
-	for _, r := range routesOf(t, "POST") {
+// openRoutes need nobody who is signed in.
+var openRoutes = map[string]bool{
+	"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true,
+	"/password/reset": true, "/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true,
+}
+
+// TestRoutes_RefuseWhoMayNot takes every route there is. Nobody sees or changes anything before signing in, a viewer
+// changes nothing but the own account, and a form of another origin changes nothing at all.
+func TestRoutes_RefuseWhoMayNot(t *testing.T) {
+	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
+	nobody, viewer, owner := d.browser(), d.as(merchant.RoleViewer), d.as(merchant.RoleOwner)
+	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
+		if !openRoutes[r.path] {
+			got := nobody.send(r.method, r.path, url.Values{}).is(303, r.path)
+			require.True(t, strings.HasPrefix(got.to(), "/signin"), r.path)
+		}
+		if r.method != "POST" {
+			continue
+		}
+		if !openRoutes[r.path] && r.path != "/signin/code" && !strings.HasPrefix(r.path, "/test/account/") {
+			viewer.post(r.path).is(403, r.path)
+		}
 		for _, header := range [][]string{
 			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 			{"Origin", "https://evil.example"}, {"Origin", "null"},
 		} {
-			b.send("POST", r.path, url.Values{}, header...).is(403, r.path, header)
+			owner.send("POST", r.path, url.Values{}, header...).is(403, r.path, header)
 		}
 	}
-	b.get("/test/").is(200) // still signed in
-}
-
-// TestRoutes_NeedSomebodyWhoIsSignedIn takes every route there is.
-func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
-	d := newDesk(t)
-	b := d.browser()
-	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true, "/password/reset": true,
-		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true}
-	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
-		if open[r.path] {
-			continue
-		}
-		got := b.send(r.method, r.path, url.Values{}).is(303, r.path)
-		require.True(t, strings.HasPrefix(got.to(), "/signin"), r.path)
-	}
-}
-
-// TestRoutes_OfAViewerChangeNothing takes every POST route there is.
-func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
-	_, b := newDeskAs(t, merchant.RoleViewer)
-	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/test/account/password": true, "/test/account/signout": true,
-		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/test/account/second_factor": true, "/test/account/second_factor/code": true, "/test/account/second_factor/remove": true,
-		"/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true, "/test/account/passkeys": true, "/test/account/passkeys/new": true, "/test/account/passkeys/x": true, "/test/account/passkeys/x/remove": true}
-	for _, r := range routesOf(t, "POST") {
-		if !own[r.path] {
-			b.post(r.path).is(403, r.path)
-		}
-	}
+	owner.get("/test/").is(200) // still signed in
 }

@@ -146,7 +146,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	dev.get("/test/webhooks").shows("0 of 1 delivered, 1 waiting")
 
 	edit := dev.form(at+"/edit", at)
-	edit.send("url", "https://new.example/x", "description", "", "events", "payout.failed").leads(at+" webhook_changed")
+	edit.send("url", "https://new.example/x", "description", "", "events", "payout.failed").leads(at + " webhook_changed")
 	e := s.stored()
 	require.Equal(t, "https://new.example/x", e.URL)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
@@ -154,10 +154,10 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	dev.post(at, "url", "nonsense", "events", "payout.failed").is(422)
 	require.Equal(t, s.endpoint.ID+" test URL of: shop.example → new.example; events: [checkout.failed payout.sent] → [payout.failed]; description: “Orders” → “”", s.audited("webhook.changed"))
 
-	dev.post(at+"/hold").leads(at+" webhook_held")
+	dev.post(at + "/hold").leads(at + " webhook_held")
 	dev.get(at).shows("no attempt is used up")
 	dev.get("/test/deliveries").shows("on hold")
-	dev.post(at+"/resume").leads(at+" webhook_resumed")
+	dev.post(at + "/resume").leads(at + " webhook_resumed")
 	dev.get(at).hides("on hold")
 	require.NotEmpty(t, s.audited("webhook.held"))
 	require.NotEmpty(t, s.audited("webhook.resumed"))
@@ -174,7 +174,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	require.Contains(t, s.audited("webhook.secret_rotated"), "24 h more", "only what is offered")
 
 	dev.get(at + "/delete").shows("One delivery has not arrived yet and will be")
-	dev.post(at+"/delete").leads("/test/webhooks webhook_deleted")
+	dev.post(at + "/delete").leads("/test/webhooks webhook_deleted")
 	dev.get(at).is(404)
 	require.Equal(t, s.endpoint.ID+" test for new.example", s.audited("webhook.deleted"))
 	dev.get("/test/deliveries/" + s.ref.ID).shows("a webhook that was deleted")
@@ -195,10 +195,10 @@ func TestWebhooks_AllEventsAreABoxOfTheirOwn(t *testing.T) {
 
 	dev.form(at+"/edit", at).send("description", "Orders").is(303)
 	require.Equal(t, []string{"*"}, stored(), "nobody touched the boxes")
-	dev.form(at+"/edit", at).send("events", "payout.sent", "events", "checkout.failed").leads(at+" webhook_changed")
+	dev.form(at+"/edit", at).send("events", "payout.sent", "events", "checkout.failed").leads(at + " webhook_changed")
 	require.Equal(t, []string{"checkout.failed", "payout.sent"}, stored())
 	dev.get(at).hides(all)
-	dev.form(at+"/edit", at).send("events", "*", "events", "payout.sent").leads(at+" webhook_changed") // the names are hidden then
+	dev.form(at+"/edit", at).send("events", "*", "events", "payout.sent").leads(at + " webhook_changed") // the names are hidden then
 	require.Equal(t, []string{"*"}, stored())
 }
 
@@ -217,15 +217,15 @@ func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 	require.Equal(t, "0 0", stored())
 
 	a, b, c := dev.form(at+"/edit", at), dev.form(at+"/edit", at), dev.form(at+"/edit", at)
-	a.send("max_in_flight", " 8 ").leads(at+" webhook_changed")
-	b.send("rate_limit", "1000").leads(at+" webhook_changed")
+	a.send("max_in_flight", " 8 ").leads(at + " webhook_changed")
+	b.send("rate_limit", "1000").leads(at + " webhook_changed")
 	require.Equal(t, "8 1000", stored(), "the other tab's stays")
 	dev.get(at).shows("at most 8", "at most 1000")
 	lost := c.send("max_in_flight", "9", "rate_limit", "1000", "description", "Typed").is(409).shows("You had entered “9”")
 	again := dev.formOf(lost, at)
 	require.Equal(t, []string{"8", "1000", "Typed"}, []string{again.fields.Get("max_in_flight"), again.fields.Get("rate_limit"), again.fields.Get("description")})
 
-	dev.form(at+"/edit", at).send("max_in_flight", "", "rate_limit", "20").leads(at+" webhook_changed")
+	dev.form(at+"/edit", at).send("max_in_flight", "", "rate_limit", "20").leads(at + " webhook_changed")
 	require.Equal(t, "0 20", stored())
 	audited := s.audited("webhook.changed")
 	require.Contains(t, audited, "max_in_flight: default → 8;")
@@ -241,8 +241,8 @@ func TestWebhooks_TheOrderOfTypesIsNoConflict(t *testing.T) {
 	s := plainSender(t)
 	s.exec(`UPDATE webhook_endpoint SET events = '{payout.sent,checkout.failed}'`)
 	dev, at := s.as(merchant.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
-	dev.form(at+"/edit", at).send().leads(at+" nothing_changed")
-	dev.form(at+"/edit", at).send("events", "merchant.updated").leads(at+" webhook_changed")
+	dev.form(at+"/edit", at).send().leads(at + " nothing_changed")
+	dev.form(at+"/edit", at).send("events", "merchant.updated").leads(at + " webhook_changed")
 }
 
 func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
@@ -250,7 +250,7 @@ func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
 	var started client.StartWorkflowOptions
 	s.temporal.Start = func(o client.StartWorkflowOptions) error { started = o; return nil }
 	got := s.as(merchant.RoleDeveloper).post("/test/webhooks/"+s.endpoint.ID+"/test", "type", "merchant.updated")
-	got.leads("/test/deliveries/"+started.ID+" test_sent")
+	got.leads("/test/deliveries/" + started.ID + " test_sent")
 	require.Equal(t, "merchant.updated", value[string](s.desk, `SELECT e.type FROM event e JOIN webhook_delivery d ON d.event_id = e.id WHERE d.id = $1`, started.ID))
 	require.Equal(t, s.endpoint.ID+" test merchant.updated", s.audited("webhook.tested"))
 }
@@ -391,17 +391,17 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	s.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now()`)
 	got = dev.post(at, "since", "2020-01-01T00:00:00Z", "until", "2100-01-01T00:00:00Z", "status", "failed", "rate", "5")
 	require.Len(t, started, 1)
-	got.leads("/test/replays/"+started[0]+" replay_started")
+	got.leads("/test/replays/" + started[0] + " replay_started")
 	require.Contains(t, s.audited("replay.started"), started[0]+" test 1 failed deliveries of "+s.endpoint.ID+", 2020-01-01T00:00:00.000Z to ")
 	page := dev.get("/test/replays/"+started[0]).shows(`hx-trigger="every 1s"`, "of 1 sent again")
 	s.as(merchant.RoleViewer).get("/test/replays/" + started[0]).hides("Cancel")
 	var canceled []string
 	s.temporal.Cancel = func(id string) error { canceled = append(canceled, id); return nil }
-	dev.formOf(page, "/test/replays/"+started[0]+"/cancel").send().leads("/test/replays/"+started[0]+" replay_canceled")
+	dev.formOf(page, "/test/replays/"+started[0]+"/cancel").send().leads("/test/replays/" + started[0] + " replay_canceled")
 	require.Equal(t, started, canceled)
 
 	require.NoError(t, s.store.Webhooks.RecordReplay(t.Context(), webhook.Replay{Ref: checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(started[0]), Status: webhook.ReplayCompleted, Started: 1}))
-	dev.post("/test/replays/"+started[0]+"/cancel").leads("/test/replays/"+started[0]+" replay_ended")
+	dev.post("/test/replays/" + started[0] + "/cancel").leads("/test/replays/" + started[0] + " replay_ended")
 	dev.get("/test/replays/" + started[0]).hides("hx-trigger").shows("It is complete.")
 	dev.get(at).shows("1 of 1")
 }
