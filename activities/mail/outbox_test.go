@@ -36,7 +36,6 @@ type office struct {
 
 // newOffice returns the world of a test. The test runs beside others.
 func newOffice(t *testing.T) *office {
-	t.Helper()
 	t.Parallel()
 	o := &office{T: t, Database: storagetest.New(t)}
 	store := o.Open(t, 4)
@@ -56,13 +55,11 @@ func newOffice(t *testing.T) *office {
 
 // exec changes rows, such as the time of the next attempt.
 func (o *office) exec(sql string, args ...any) {
-	o.Helper()
 	o.Exec(o, sql, args...)
 }
 
 // count is the number of mails that a condition holds for.
 func (o *office) count(where string) int {
-	o.Helper()
 	return storagetest.Value[int](o, o.Database, `SELECT count(*) FROM mail WHERE `+where)
 }
 
@@ -154,7 +151,6 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 
 // paid is a completed session. No workflow and no card: its rows are written as they would be.
 func (o *office) paid(email string) string {
-	o.Helper()
 	s := storagetest.Session(o, o.Store, checkout.Owner{MerchantID: o.member.MerchantID, Mode: checkout.ModeTest})
 	txn := storagetest.Begin(o, o.Store, s.Ref, storage.NewPayment{CustomerEmail: &email, Language: "sv"}, "")
 	storagetest.Finish(o, o.Store, s.Ref, txn, storagetest.Succeeded)
@@ -336,7 +332,6 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 
 // invite invites a stranger. The inviter has a name that no mail of ours must repeat as a link.
 func (o *office) invite(merchantID, email string) merchant.Member {
-	o.Helper()
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchantID, Email: email, Role: merchant.RoleViewer}
 	require.NoError(o, o.Store.People.InviteMember(o.Context(), m, merchant.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: "https://evil.example/pay \u202e", Address: "192.0.2.1",

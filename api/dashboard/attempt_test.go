@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
@@ -25,8 +26,7 @@ func TestAttempt_EveryFailureHasWords(t *testing.T) {
 // An answer that is not HTTP was called "refused" and "not 2xx".
 func TestDelivery_AnAnswerThatIsNotHTTPIsCalledSo(t *testing.T) {
 	s := plainSender(t)
-	out, err := s.store.Webhooks.BeginAttempt(t.Context(), s.ref, webhook.Turn{RunID: "run"})
-	require.NoError(t, err)
+	out := must.Get(s.store.Webhooks.BeginAttempt(t.Context(), s.ref, webhook.Turn{RunID: "run"}))(t)
 	require.NoError(t, s.store.Webhooks.FinishAttempt(t.Context(), s.ref,
 		webhook.Attempt{Run: out.Run, Number: 1, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	page := s.as(merchant.RoleViewer).get("/test/deliveries/" + s.ref.ID).text()

@@ -16,10 +16,7 @@ type auditPage struct {
 // listAudit serves GET …/audit.
 func (s *server) listAudit(v page.Visit) (page.Answer, error) {
 	shown, p, err := s.auditEntries(v).list(v, "audit", checkout.PrefixAuditEntry)
-	if err != nil {
-		return page.Answer{}, err
-	}
-	return page.Show("audit", "Audit log", auditPage{p, shown})
+	return page.ShowAfter(err, "audit", "Audit log", auditPage{p, shown})
 }
 
 func (s *server) auditEntries(v page.Visit) selection[merchant.AuditEntry] {

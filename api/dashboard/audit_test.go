@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -70,8 +71,7 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 	got := viewer.open("/test/audit.csv")
 	require.Contains(t, got.header.Get("Content-Type"), "text/csv")
 	require.Contains(t, got.header.Get("Content-Disposition"), `attachment; filename="audit-test-`)
-	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
-	require.NoError(t, err)
+	rows := must.Get(csv.NewReader(strings.NewReader(got.body)).ReadAll())(t)
 	require.Equal(t, []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"}, rows[0])
 	both := value[int](d, `SELECT count(*) FROM audit_entry WHERE merchant_id = $1 AND mode IS NULL`, d.merchant)
 	require.Len(t, rows, 1+1200+both)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage/people"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -26,10 +27,8 @@ func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
 	for i := 0; i < len(fields); i += 2 {
 		require.NoError(b.t, w.WriteField(fields[i], fields[i+1]))
 	}
-	part, err := w.CreateFormFile("logo", "logo.png")
-	require.NoError(b.t, err)
-	_, err = part.Write(logo)
-	require.NoError(b.t, err)
+	part := must.Get(w.CreateFormFile("logo", "logo.png"))(b.t)
+	must.Get(part.Write(logo))(b.t)
 	form := b.form("/test/settings", "/test/settings/brand")
 	for _, name := range []string{"before_color", "before_logo", "before_support", "before_terms_url", "before_privacy_url", "before_receipts"} {
 		require.NoError(b.t, w.WriteField(name, form.fields.Get(name)))
@@ -48,8 +47,7 @@ func picture(t *testing.T, width, height int) []byte {
 }
 
 func (d *desk) brand() people.Brand {
-	brand, err := d.store.People.Brand(d.t.Context(), d.merchant)
-	require.NoError(d.t, err)
+	brand := must.Get(d.store.People.Brand(d.t.Context(), d.merchant))(d.t)
 	return brand
 }
 

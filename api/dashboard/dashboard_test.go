@@ -22,6 +22,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -98,8 +99,7 @@ type browser struct {
 }
 
 func (d *desk) browser() *browser {
-	jar, err := cookiejar.New(nil)
-	require.NoError(d.t, err)
+	jar := must.Get(cookiejar.New(nil))(d.t)
 	return &browser{d.t, d.server.URL, "/m/" + d.merchant, &http.Client{
 		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -191,8 +191,7 @@ func (b *browser) send(method, path string, form url.Values, header ...string) r
 	if form != nil {
 		body = strings.NewReader(form.Encode())
 	}
-	r, err := http.NewRequestWithContext(b.t.Context(), method, b.address(path), body)
-	require.NoError(b.t, err)
+	r := must.Get(http.NewRequestWithContext(b.t.Context(), method, b.address(path), body))(b.t)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -212,11 +211,9 @@ func (b *browser) address(path string) string {
 
 // do sends a request; no answer may be a failure or lack the policy.
 func (b *browser) do(r *http.Request) received {
-	answer, err := b.http.Do(r)
-	require.NoError(b.t, err)
+	answer := must.Get(b.http.Do(r))(b.t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(b.t, err)
+	text := must.Get(io.ReadAll(answer.Body))(b.t)
 	require.Less(b.t, answer.StatusCode, 500, "%s %s", r.Method, r.URL.Path)
 	require.Contains(b.t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.NotContains(b.t, string(text), "<no value>")
@@ -229,17 +226,13 @@ func (d *desk) newMember(shop, email string, role merchant.Role) merchant.Member
 }
 
 func (d *desk) newMemberWith(shop, email string, role merchant.Role, password string) merchant.Member {
-	m, err := login.Accept(d.t.Context(), d.store.People, d.invite(shop, email, role), password, "")
-	require.NoError(d.t, err)
-	return m
+	return must.Get(login.Accept(d.t.Context(), d.store.People, d.invite(shop, email, role), password, ""))(d.t)
 }
 
 // invite makes a merchant invite an address, which does not join.
 func (d *desk) invite(shop, email string, role merchant.Role) (token string) {
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: shop, Email: email, Role: role}
-	token, err := d.store.People.Invite(d.t.Context(), m, "test")
-	require.NoError(d.t, err)
-	return token
+	return must.Get(d.store.People.Invite(d.t.Context(), m, "test"))(d.t)
 }
 
 // resetCode returns the code of a mail for a forgotten password.

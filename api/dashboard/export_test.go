@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -29,8 +30,7 @@ func (d *desk) copyRows(table, prefix, id string, n int, set string) {
 func (b *browser) table(path string) (rows []map[string]string) {
 	got := b.open(path)
 	require.Equal(b.t, "text/csv; charset=utf-8", got.header.Get("Content-Type"))
-	all, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
-	require.NoError(b.t, err)
+	all := must.Get(csv.NewReader(strings.NewReader(got.body)).ReadAll())(b.t)
 	for _, cells := range all[1:] {
 		row := map[string]string{}
 		for i, name := range all[0] {

@@ -29,44 +29,33 @@ func TestFail_EveryKindHasItsStatusAndWords(t *testing.T) {
 	}
 }
 
-// TestFail_WhoOnlyLooksMayTryAgain: nothing was done, so there is no doubt whether it was.
-func TestFail_WhoOnlyLooksMayTryAgain(t *testing.T) {
+// TestFail_SaysWhatHasChangedAndWhoMayTryAgain: who only looks has done nothing, so there is no doubt whether it was
+// done.
+func TestFail_SaysWhatHasChangedAndWhoMayTryAgain(t *testing.T) {
 	t.Parallel()
 	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
 	for _, c := range []struct {
 		method string
-		kind   failure.Kind
+		err    error
+		status int
 		says   string
 		again  bool
 	}{
-		{http.MethodGet, failure.Unavailable, "This page cannot be shown now.", true},
-		{http.MethodPost, failure.Unavailable, "The outcome is unknown.", false},
-		{http.MethodGet, failure.RateLimited, "Wait a minute", true},
-		{http.MethodGet, failure.NotFound, "This page does not exist", false},
-		{http.MethodGet, failure.Internal, "It is our fault", false},
+		{http.MethodGet, failure.Unavailable, 503, "This page cannot be shown now.", true},
+		{http.MethodPost, failure.Unavailable, 503, "The outcome is unknown.", false},
+		{http.MethodGet, failure.RateLimited, 429, "Wait a minute", true},
+		{http.MethodGet, failure.NotFound, 404, "This page does not exist", false},
+		{http.MethodGet, failure.Internal, 500, "It is our fault", false},
+		{http.MethodGet, checkout.ErrWrongMode, 404, "it belongs to the other mode", false},
+		{http.MethodGet, checkout.ErrNotPending, 409, "The session has already ended.", false},
+		{http.MethodGet, webhook.ErrDeliveryInProgress, 409, "An attempt is running", false},
+		{http.MethodGet, webhook.ErrReplayRate, 409, "less than this rate", false},
 	} {
 		w := httptest.NewRecorder()
-		s.fail(w, httptest.NewRequestWithContext(t.Context(), c.method, "/test/sessions?q=1", nil), c.kind)
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/test/sessions?q=1", nil)
+		s.fail(w, r, fmt.Errorf("hush: %w", c.err))
+		require.Equal(t, c.status, w.Code, c.err)
 		require.Contains(t, w.Body.String(), c.says)
-		require.Equal(t, c.again, strings.Contains(w.Body.String(), `<a href="">Try again</a>`), "%s %s", c.method, c.kind)
-	}
-}
-
-func TestFail_SaysWhatHasChanged(t *testing.T) {
-	t.Parallel()
-	s := newServer(Config{Store: noStore, URL: "http://dashboard.example", Log: slog.New(slog.DiscardHandler)})
-	for err, c := range map[error]struct {
-		status int
-		says   string
-	}{
-		checkout.ErrWrongMode:         {404, "it belongs to the other mode"},
-		checkout.ErrNotPending:        {409, "The session has already ended."},
-		webhook.ErrDeliveryInProgress: {409, "An attempt is running"},
-		webhook.ErrReplayRate:         {409, "less than this rate"},
-	} {
-		w := httptest.NewRecorder()
-		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), fmt.Errorf("hush: %w", err))
-		require.Equal(t, c.status, w.Code, err)
-		require.Contains(t, w.Body.String(), c.says)
+		require.Equal(t, c.again, strings.Contains(w.Body.String(), `<a href="">Try again</a>`), "%s %s", c.method, c.err)
 	}
 }

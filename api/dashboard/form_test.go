@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+
+	"example.com/checkout/storage/storagetest/must"
 )
 
 // form holds the fields that a page's form sends. It stays the same while the page's data changes.
@@ -18,16 +20,14 @@ type form struct {
 
 // form reads the form of a page that posts to action.
 func (b *browser) form(path, action string) form {
-	got := b.open(path)
-	return b.formOf(got, action)
+	return b.formOf(b.open(path), action)
 }
 
 func (b *browser) formOf(p received, action string) form {
 	if p.status == 303 { // leads to a page that asks for a proof
 		p = b.follow(p)
 	}
-	root, err := html.Parse(strings.NewReader(p.body))
-	require.NoError(b.t, err)
+	root := must.Get(html.Parse(strings.NewReader(p.body)))(b.t)
 	f := form{b, action, url.Values{}}
 	found := false
 	for n := range root.Descendants() {

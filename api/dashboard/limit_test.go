@@ -17,6 +17,7 @@ import (
 
 	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/merchant"
 )
 
@@ -184,8 +185,7 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 			}
 		})
 	}
-	answer, err := owner.http.Do(owner.uploading(picture(t, 30, 10), "color", "#123456"))
-	require.NoError(t, err)
+	answer := must.Get(owner.http.Do(owner.uploading(picture(t, 30, 10), "color", "#123456")))(t)
 	defer answer.Body.Close()
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	cancel()
@@ -225,8 +225,7 @@ func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	owner := d.as(merchant.RoleOwner)
-	answer, err := owner.http.Do(owner.uploading(picture(t, 30, 10)).WithContext(ctx))
-	require.NoError(t, err)
+	answer := must.Get(owner.http.Do(owner.uploading(picture(t, 30, 10)).WithContext(ctx)))(t)
 	defer answer.Body.Close()
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
 	require.NoError(t, send.Close())

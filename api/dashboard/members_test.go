@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -67,8 +68,7 @@ func TestInvitation_OpenOnesAreBounded(t *testing.T) {
 func TestInvitation_NeedsAMailServerOrTheOperator(t *testing.T) {
 	d, owner := newDeskAs(t, merchant.RoleOwner, withoutMail)
 	invited := merchant.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "bob@shop.example", Role: merchant.RoleViewer}
-	_, err := d.store.People.Invite(t.Context(), invited, "operator")
-	require.NoError(t, err)
+	must.Get(d.store.People.Invite(t.Context(), invited, "operator"))(t)
 	owner.get("/test/members").shows("Its operator invites people").hides("/invitation")
 	owner.post("/test/members", "email", "eve@shop.example", "role", "viewer").is(404)
 	owner.post("/test/members/" + invited.ID + "/invitation").is(404)
@@ -133,8 +133,7 @@ func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 // password, nor an address into its form.
 func TestConfirm_AThiefOfTheCookieWritesNoPage(t *testing.T) {
 	_, owner := newDeskAs(t, merchant.RoleOwner)
-	at, err := url.Parse(owner.address("/live/settings"))
-	require.NoError(t, err)
+	at := must.Get(url.Parse(owner.address("/live/settings")))(t)
 	text := `{"Text":"Please confirm your account.","Path":"` + at.Path + `/payout","Fields":{"address_ETH":["0xthief"]}}`
 	for _, c := range owner.http.Jar.Cookies(at) {
 		mac := hmac.New(sha256.New, []byte(c.Value))

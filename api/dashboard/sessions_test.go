@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/merchant"
@@ -142,8 +143,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	d.pay(s, checkout.FailureInsufficientFunds)
 	txn, settled := d.pay(s, "")
 	delivery := d.ref(settled.Deliveries[0].ID)
-	_, err = d.store.Webhooks.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1})
-	require.NoError(t, err)
+	must.Get(d.store.Webhooks.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1}))(t)
 	require.NoError(t, d.store.Webhooks.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := d.ref(settled.PayoutID)
 	_, _, err = d.store.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
@@ -246,8 +246,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	})
 	require.NoError(d.t, err)
 	require.Equal(d.t, treasury.SigningGo, got.Payouts[0].Step)
-	live, err := d.store.Treasury.LiveTransfers(ctx, account.ID, 1)
-	require.NoError(d.t, err)
+	live := must.Get(d.store.Treasury.LiveTransfers(ctx, account.ID, 1))(d.t)
 	plan.Slot = live[0].Slot
 	_, added, err := d.store.Treasury.AddVersion(ctx, live[0], plan, version("0xsecond"))
 	require.NoError(d.t, err)

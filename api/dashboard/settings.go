@@ -73,10 +73,7 @@ func (p settingsPage) Fee() merchant.Fee { return p.Stored.Fee() }
 
 func (s *server) showSettings(v page.Visit) (page.Answer, error) {
 	p, err := s.settingsPage(v)
-	if err != nil {
-		return page.Answer{}, err
-	}
-	return page.Show("settings", "Settings", p)
+	return page.ShowAfter(err, "settings", "Settings", p)
 }
 
 // settingsPage reads the stored settings.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -25,8 +26,7 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 	change := []string{"name", "Café Ünïcode", "payment_attempts", "5", "order_id_guard", none}
 	opened := owner.form("/test/settings", "/test/settings")
 	opened.send(change...).leads("/test/settings settings_changed")
-	m, err := d.store.Merchants.Merchant(t.Context(), d.merchant)
-	require.NoError(t, err)
+	m := must.Get(d.store.Merchants.Merchant(t.Context(), d.merchant))(t)
 	require.Equal(t, "Café Ünïcode", m.Name)
 	require.Equal(t, 5, m.PaymentAttempts)
 	require.False(t, m.OrderIDGuard)

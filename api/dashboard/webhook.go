@@ -241,10 +241,7 @@ type deletePage struct {
 // askToDelete serves GET …/webhooks/{id}/delete.
 func (s *server) askToDelete(v page.Visit, e webhook.Endpoint) (page.Answer, error) {
 	pending, err := s.Store.Webhooks.CountPending(v.Context(), v.Owner(), e.ID)
-	if err != nil {
-		return page.Answer{}, err
-	}
-	return page.Show("webhook_delete", "Delete the webhook", deletePage{e, pending})
+	return page.ShowAfter(err, "webhook_delete", "Delete the webhook", deletePage{e, pending})
 }
 
 // deleteWebhook serves POST …/webhooks/{id}/delete.

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -38,8 +39,7 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 		Events: []webhook.EventType{webhook.CheckoutFailed, webhook.PayoutSent}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(d.t, err)
-	m, err := d.store.Merchants.Merchant(d.t.Context(), merchant)
-	require.NoError(d.t, err)
+	m := must.Get(d.store.Merchants.Merchant(d.t.Context(), merchant))(d.t)
 	event, ref, err := d.store.Webhooks.PublishTest(d.t.Context(), storage.TestEvent{
 		Owner: checkout.Owner{MerchantID: merchant, Mode: mode}, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 		Data: func(at time.Time) any {
@@ -69,8 +69,7 @@ func newSenderAs(t *testing.T, role merchant.Role, change ...func(*Config)) (sen
 // attempt makes an attempt; status 0 is one without an answer.
 func (s sender) attempt(run string, number, status int, body string) {
 	require.NoError(s.t, s.store.Webhooks.HurryAttempt(s.t.Context(), s.ref, run, time.Time{}))
-	out, err := s.store.Webhooks.BeginAttempt(s.t.Context(), s.ref, webhook.Turn{RunID: run, Try: number})
-	require.NoError(s.t, err)
+	out := must.Get(s.store.Webhooks.BeginAttempt(s.t.Context(), s.ref, webhook.Turn{RunID: run, Try: number}))(s.t)
 	a := webhook.Attempt{Run: out.Run, Number: number, Duration: 1500 * time.Millisecond, StatusCode: status, ResponseBody: []byte(body)}
 	switch {
 	case status == 0:
@@ -83,14 +82,12 @@ func (s sender) attempt(run string, number, status int, body string) {
 
 // end ends the delivery.
 func (s sender) end(status webhook.DeliveryStatus) {
-	_, err := s.store.Webhooks.EndDelivery(s.t.Context(), s.ref, "", status)
-	require.NoError(s.t, err)
+	must.Get(s.store.Webhooks.EndDelivery(s.t.Context(), s.ref, "", status))(s.t)
 }
 
 // stored returns the registration as it is now.
 func (s sender) stored() webhook.Endpoint {
-	e, err := s.store.Webhooks.Endpoint(s.t.Context(), s.endpoint.Ref)
-	require.NoError(s.t, err)
+	e := must.Get(s.store.Webhooks.Endpoint(s.t.Context(), s.endpoint.Ref))(s.t)
 	return e
 }
 

@@ -1,9 +1,11 @@
 package login
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -144,15 +146,10 @@ func passkeyName(v page.Visit) (name string, ok bool) {
 // passkey returns the visitor's passkey with the id of the path. It returns checkout.ErrNotFound.
 func (s *Server) passkey(v page.Visit) (merchant.Passkey, error) {
 	all, err := s.People.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
-	if err != nil {
-		return merchant.Passkey{}, err
+	if at := slices.IndexFunc(all, func(p merchant.Passkey) bool { return p.ID == v.ID() }); at >= 0 {
+		return all[at], nil
 	}
-	for _, p := range all {
-		if p.ID == v.ID() {
-			return p, nil
-		}
-	}
-	return merchant.Passkey{}, checkout.ErrNotFound
+	return merchant.Passkey{}, cmp.Or(err, checkout.ErrNotFound)
 }
 
 // renamePasskey serves POST …/account/passkeys/{id}.

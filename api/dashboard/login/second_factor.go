@@ -48,10 +48,7 @@ func (s *Server) startFactor(v page.Visit) (page.Answer, error) {
 		return page.Answer{}, err
 	}
 	p, err := newFactorPage(v, secret)
-	if err != nil {
-		return page.Answer{}, err
-	}
-	return page.Show("second_factor", factorTitle, p)
+	return page.ShowAfter(err, "second_factor", factorTitle, p)
 }
 
 // showFactor serves GET …/account/second_factor, for a browser that goes back or repeats its last address.

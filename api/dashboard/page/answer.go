@@ -40,6 +40,14 @@ func ShowForm(fault, page, title string, data any) (Answer, error) {
 	return Show(page, title, data)
 }
 
+// ShowAfter is Show after a read that may have failed with err.
+func ShowAfter(err error, page, title string, data any) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	return Show(page, title, data)
+}
+
 // GoTo answers an accepted form with a redirect. notice is what Notice returned, "" for none.
 func GoTo(path, notice string, cookies ...*http.Cookie) (Answer, error) {
 	return Answer{Status: http.StatusSeeOther, Location: path, Notice: notice, Cookies: cookies}, nil
