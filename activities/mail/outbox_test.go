@@ -58,6 +58,26 @@ func (o *office) exec(sql string, args ...any) {
 	o.Exec(o, sql, args...)
 }
 
+// deliver sends what is due.
+func (o *office) deliver() { require.NoError(o, o.giveUpAndSend(o.Context())) }
+
+// ask requests a new password for a person.
+func (o *office) ask(email string) {
+	require.NoError(o, o.Store.People.AskForReset(o.Context(), email))
+}
+
+// code stores a code for a new password of the member.
+func (o *office) code() []byte {
+	_, hash := merchant.NewToken()
+	require.NoError(o, o.Store.People.KeepReset(o.Context(), o.member.ID, hash))
+	return hash
+}
+
+// uses chooses a new password with a code.
+func (o *office) uses(code []byte) error {
+	return o.Store.People.ResetPassword(o.Context(), code, "new", "192.0.2.1")
+}
+
 // count is the number of mails that a condition holds for.
 func (o *office) count(where string) int {
 	return storagetest.Value[int](o, o.Database, `SELECT count(*) FROM mail WHERE `+where)
@@ -71,55 +91,59 @@ const (
 
 func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), "ANN@shop.example"))
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), "ann@shop.example"), "another one so soon is not sent")
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), "nobody@shop.example"))
+	o.ask("ANN@shop.example")
+	o.ask("ann@shop.example") // another one so soon is not sent
+	o.ask("nobody@shop.example")
 	require.Equal(t, 3, o.count(`true`), "each request costs the same")
-	require.NoError(t, o.giveUpAndSend(t.Context()))
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
+	o.deliver()
 	mails := o.box.Mails("")
 	require.Len(t, mails, 1)
 	require.Equal(t, "Choose a new password", mails[0].Subject)
 	require.Equal(t, "ann@shop.example", mails[0].To)
 	link := regexp.MustCompile(`https://dashboard\.example/password/reset#(\S+)`).FindStringSubmatch(mails[0].Text)
 	require.Contains(t, mails[0].Text, "enter this code:\r\n"+link[1])
-	require.NoError(t, o.Store.People.ResetPassword(t.Context(), merchant.HashToken(link[1]), "new", "192.0.2.1"))
-	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), merchant.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	require.NoError(t, o.uses(merchant.HashToken(link[1])))
+	require.ErrorIs(t, o.uses(merchant.HashToken(link[1])), checkout.ErrNotFound)
+	o.deliver()
 	last := o.box.Mails("")[1]
 	require.Equal(t, "Your account was changed", last.Subject)
 	require.Contains(t, last.Text, "From the IP address: 192.0.2.1")
 }
 
-func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
+// A stranger may ask for a new password for any address. Earlier codes stay valid until one of them is used.
+func TestOutbox_ACodeRunsOutAndEndsWithTheOthersOfItsPerson(t *testing.T) {
 	o := newOffice(t)
-	_, hash := merchant.NewToken()
-	require.NoError(t, o.Store.People.KeepReset(t.Context(), o.member.ID, hash))
+	old := o.code()
 	o.exec(`UPDATE password_reset SET expires_at = expires_at - interval '30 minutes'`)
-	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound)
-	_, newer := merchant.NewToken()
-	require.NoError(t, o.Store.People.KeepReset(t.Context(), o.member.ID, newer))
+	require.ErrorIs(t, o.uses(old), checkout.ErrNotFound)
+	first, second, third := o.code(), o.code(), o.code()
+	require.NoError(t, o.uses(second))
+	for _, code := range [][]byte{first, second, third} {
+		require.ErrorIs(t, o.uses(code), checkout.ErrNotFound)
+	}
+	last := o.code()
 	o.exec(`UPDATE member SET removed_at = now()`)
-	require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), newer, "new", ""), checkout.ErrNotFound)
-	require.ErrorIs(t, o.Store.People.KeepReset(t.Context(), o.member.ID, newer), checkout.ErrNotFound)
+	require.ErrorIs(t, o.uses(last), checkout.ErrNotFound)
+	require.ErrorIs(t, o.Store.People.KeepReset(t.Context(), o.member.ID, last), checkout.ErrNotFound)
 }
 
 func TestOutbox_TriesAgainWhenTheServerIsAwayOrRefusesForNow(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+	o.ask(o.member.Email)
 	o.box.Refuse(451)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
+	o.deliver()
 	require.Equal(t, 1, o.count(open+` AND attempts = 1`), "it waits")
 	o.exec(now)
 	send := o.Send
 	o.Send = func(context.Context, Message) error { return errors.New("away") }
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Equal(t, 1, o.count(open+` AND attempts = 2 AND next_at > now() + interval '30 seconds'`))
 	o.Send = send
 	o.box.Refuse(0)
 	o.exec(now)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Len(t, o.box.Mails(""), 1)
 	require.Equal(t, 1, o.count(sent))
 	require.Zero(t, o.count(open))
@@ -129,20 +153,20 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	o := newOffice(t)
 	ask := func() {
 		o.exec(`DELETE FROM mail`)
-		require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+		o.ask(o.member.Email)
 	}
 	ask()
 	o.box.Refuse(550)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Equal(t, 1, o.count(`next_at IS NULL AND sent_at IS NULL AND attempts = 1`))
 	o.box.Refuse(0)
 	ask()
 	o.exec(`UPDATE mail SET created_at = now() - interval '25 hours'`)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Zero(t, o.count(open))
 	ask()
 	o.exec(`UPDATE member SET removed_at = now()`)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Zero(t, o.count(open))
 	require.Empty(t, o.box.Mails(""))
 	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
@@ -165,8 +189,8 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 		return "Receipt in " + language, s.ID + " " + b.MerchantID + " " + s.Transaction().ID
 	}
 	id := o.paid("Ann@shop.example")
-	require.NoError(t, o.giveUpAndSend(t.Context()))
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
+	o.deliver()
 	mails := o.box.Mails("")
 	require.Len(t, mails, 1)
 	require.Equal(t, []string{"Ann@shop.example", "Receipt in sv"}, []string{mails[0].To, mails[0].Subject})
@@ -175,7 +199,7 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 	erased, deleted := o.paid("ann@shop.example"), o.paid("ann@shop.example")
 	o.exec(`UPDATE transaction SET customer_email = NULL WHERE session_id = $1`, erased)
 	o.exec(`UPDATE mail SET session_id = 'cs_gone' WHERE session_id = $1`, deleted)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Len(t, o.box.Mails(""), 1, "nobody has the address any more")
 	require.Zero(t, o.count(open))
 }
@@ -183,12 +207,12 @@ func TestOutbox_SendsReceipts(t *testing.T) {
 // TestOutbox_ACrashLosesNoMail checks that a mail that a process took before it died is sent by another.
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	o := newOffice(t)
-	require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+	o.ask(o.member.Email)
 	require.Len(t, must.Get(o.Store.People.DueMails(t.Context(), 10))(t), 1)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Empty(t, o.box.Mails(""), "another process has it")
 	o.exec(`UPDATE mail SET next_at = next_at - $1::interval`, 2*time.Minute)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Len(t, o.box.Mails(""), 1)
 }
 
@@ -218,7 +242,7 @@ func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 		merchant.MailEndpointFailing: "/", merchant.MailEndpointHeld: "/", // as queued before mails had a page
 	} {
 		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)
-		require.NoError(t, o.giveUpAndSend(t.Context()))
+		o.deliver()
 		mails := o.box.Mails("")
 		last := mails[len(mails)-1]
 		require.NotEmpty(t, last.Subject, kind)
@@ -257,20 +281,6 @@ func TestSMTP_InsistsOnTLS(t *testing.T) {
 	require.Empty(t, o.box.Mails(""))
 }
 
-// A stranger may ask for a new password for any address. Earlier codes stay valid until one of them is used.
-func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
-	o := newOffice(t)
-	var codes [3][]byte
-	for i := range codes {
-		_, codes[i] = merchant.NewToken()
-		require.NoError(t, o.Store.People.KeepReset(t.Context(), o.member.ID, codes[i]))
-	}
-	require.NoError(t, o.Store.People.ResetPassword(t.Context(), codes[1], "new", ""))
-	for _, code := range codes {
-		require.ErrorIs(t, o.Store.People.ResetPassword(t.Context(), code, "newer", ""), checkout.ErrNotFound)
-	}
-}
-
 func TestOutbox_AnEndInTheMiddleSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(o *office, stop func()){
@@ -285,7 +295,7 @@ func TestOutbox_AnEndInTheMiddleSendsNothingTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
-			require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+			o.ask(o.member.Email)
 			ctx, stop := context.WithCancel(t.Context())
 			end(o, stop)
 			require.NoError(t, o.giveUpAndSend(ctx))
@@ -343,7 +353,7 @@ func TestOutbox_TheLinkOfAnInvitationIsInItsMailOnly(t *testing.T) {
 	o := newOffice(t)
 	bob := o.invite(o.member.MerchantID, "bob@shop.example")
 
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 
 	mails := o.box.Mails("bob@shop.example")
 	require.Len(t, mails, 1)
@@ -366,7 +376,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	victim := "victim@home.example"
 	for i := range 9 {
 		m := o.invite(o.member.MerchantID, []string{victim, "Victim+1@home.example"}[i/8])
-		require.NoError(t, o.giveUpAndSend(t.Context()))
+		o.deliver()
 		o.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, m.ID)
 	}
 	require.Len(t, o.box.Mails(victim), 3, "invitations of one merchant")
@@ -374,12 +384,12 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	other := merchant.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Other", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, o.Store.Merchants.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 	o.invite(other.ID, victim)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Len(t, o.box.Mails(victim), 4, "they keep no other merchant from inviting")
 	again := func() {
 		o.exec(`UPDATE member SET removed_at = now() WHERE merchant_id = $1`, other.ID)
 		o.invite(other.ID, victim)
-		require.NoError(t, o.giveUpAndSend(t.Context()))
+		o.deliver()
 	}
 	o.exec(`UPDATE token_bucket SET tokens = 0, at = now() WHERE kind = 'mail_person_invitation'`)
 	again()
@@ -391,7 +401,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 
 	o.exec(`DELETE FROM mail`)
 	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'password_reset', now() FROM generate_series(1, 10)`, o.member.ID)
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Len(t, o.box.Mails(o.member.Email), 3, "codes for a new password")
 	require.Equal(t, 7, o.count(open+` AND next_at < now() + interval '31 minutes'`),
 		"the next one comes when the first runs out, so its person has a code at any time")
@@ -403,7 +413,7 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 	for range 12 {
 		o.paid(o.member.Email)
 	}
-	require.NoError(t, o.giveUpAndSend(t.Context()))
+	o.deliver()
 	require.Len(t, o.box.Mails(o.member.Email), 3+10, "receipts of test mode")
 	require.Zero(t, o.count(open), "the others are dropped")
 }
@@ -412,9 +422,9 @@ func TestAttack_FloodsAreHeldBack(t *testing.T) {
 func TestReset_AStrangerWhoKeepsAskingBlocksNoOne(t *testing.T) {
 	o := newOffice(t)
 	for range 10 {
-		require.NoError(t, o.Store.People.AskForReset(t.Context(), o.member.Email))
+		o.ask(o.member.Email)
 		o.exec(`UPDATE mail SET created_at = created_at - interval '2 minutes'`)
-		require.NoError(t, o.giveUpAndSend(t.Context()))
+		o.deliver()
 	}
 	require.Len(t, o.box.Mails(o.member.Email), 3)
 	require.Equal(t, 1, o.count(open))
