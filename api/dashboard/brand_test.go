@@ -16,7 +16,6 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// upload sends the form of the hosted page's looks.
 func (b *browser) upload(logo []byte, fields ...string) received {
 	return b.do(b.uploading(logo, fields...))
 }

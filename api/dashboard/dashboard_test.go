@@ -105,7 +105,6 @@ func (d *desk) browser() *browser {
 	}}
 }
 
-// received is an answer.
 type received struct {
 	t      *testing.T
 	of     string // see is
@@ -146,13 +145,11 @@ func (p received) is(status int, of ...any) received {
 	return p
 }
 
-// leads checks what to returns.
 func (p received) leads(to string, of ...any) received {
 	require.Equal(p.t, to, p.to(), fmt.Sprintln(of...)+p.text())
 	return p
 }
 
-// shows checks that the page has every text.
 func (p received) shows(texts ...string) received {
 	for _, text := range texts {
 		require.Contains(p.t, p.text(), text, p.of)
@@ -160,7 +157,6 @@ func (p received) shows(texts ...string) received {
 	return p
 }
 
-// hides checks that the page has none of the texts.
 func (p received) hides(texts ...string) received {
 	for _, text := range texts {
 		require.NotContains(p.t, p.text(), text, p.of)
@@ -170,7 +166,6 @@ func (p received) hides(texts ...string) received {
 
 func (b *browser) get(path string) received { return b.send("GET", path, nil) }
 
-// open reads a page that must be there.
 func (b *browser) open(path string) received {
 	got := b.get(path)
 	require.Equal(b.t, 200, got.status, "%s: %s", path, got.body)
@@ -201,7 +196,6 @@ func (b *browser) send(method, path string, form url.Values, header ...string) r
 	return b.do(r)
 }
 
-// address returns the address of a path.
 func (b *browser) address(path string) string {
 	if strings.HasPrefix(path, "/test/") || strings.HasPrefix(path, "/live/") {
 		path = b.at + path
@@ -220,7 +214,6 @@ func (b *browser) do(r *http.Request) received {
 	return received{b.t, "", answer.StatusCode, answer.Header, strings.ReplaceAll(string(text), b.at+"/", "/")}
 }
 
-// newMember makes a member with password.
 func (d *desk) newMember(shop, email string, role merchant.Role) merchant.Member {
 	return d.newMemberWith(shop, email, role, password)
 }
@@ -273,12 +266,10 @@ func (b *browser) signIn(email, password string) received {
 	return b.post("/signin", "email", email, "password", password)
 }
 
-// exec changes rows behind the dashboard's back.
 func (d *desk) exec(sql string, args ...any) {
 	d.Exec(d.t, sql, args...)
 }
 
-// value returns the one value of a query.
 func value[T any](d *desk, sql string, args ...any) T {
 	return storagetest.Value[T](d.t, d.Database, sql, args...)
 }

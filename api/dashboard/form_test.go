@@ -18,7 +18,6 @@ type form struct {
 	fields url.Values
 }
 
-// form reads the form of a page that posts to action.
 func (b *browser) form(path, action string) form {
 	return b.formOf(b.open(path), action)
 }

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,28 +183,6 @@ func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)`))
 	require.Equal(t, 303, b.form("/test/account", "/test/account/password").send("password", password,
 		"new_password", password+"2", "new_password_again", password+"2").status)
-}
-
-// TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime sends one code with several forms at the same time.
-func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
-	d, b := newDeskAs(t, merchant.RoleOwner)
-	phone, recovery := b.enrol()
-	for name, code := range map[string]string{"of the app": phone.code(1), "of recovery": recovery[3]} {
-		d.exec(`DELETE FROM token_bucket`)
-		var made atomic.Int32
-		var group sync.WaitGroup
-		for range 5 {
-			group.Go(func() {
-				got := b.post("/live/keys", "label", name, "access", "full", "password", password, "code", code)
-				if got.status == 303 {
-					made.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		require.EqualValues(t, 1, made.Load(), name)
-		require.Equal(t, 1, value[int](d, `SELECT count(*) FROM api_key WHERE merchant_id = $1 AND label = $2`, d.merchant, name))
-	}
 }
 
 // TestSecondFactor_ACodeIsCheckedOneAtATime checks a code while another check of it is under way.

@@ -80,12 +80,10 @@ func (s sender) attempt(run string, number, status int, body string) {
 	require.NoError(s.t, s.store.Webhooks.FinishAttempt(s.t.Context(), s.ref, a, time.Hour))
 }
 
-// end ends the delivery.
 func (s sender) end(status webhook.DeliveryStatus) {
 	must.Get(s.store.Webhooks.EndDelivery(s.t.Context(), s.ref, "", status))(s.t)
 }
 
-// stored returns the registration as it is now.
 func (s sender) stored() webhook.Endpoint {
 	e := must.Get(s.store.Webhooks.Endpoint(s.t.Context(), s.endpoint.Ref))(s.t)
 	return e
@@ -95,7 +93,6 @@ func (s sender) audited(action string) string {
 	return value[string](s.desk, `SELECT coalesce(string_agg(subject || ' ' || coalesce(mode, '') || ' ' || detail, ';'), '') FROM audit_entry WHERE action = $1`, action)
 }
 
-// secretIn finds a signing secret in a page.
 var secretIn = regexp.MustCompile(`whsec_[0-9a-f]{64}`)
 
 func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
