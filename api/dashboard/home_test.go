@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
@@ -120,10 +119,8 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
 	d, viewer := newDeskAs(t, merchant.RoleViewer)
 	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
-		e := webhook.Endpoint{Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)),
-			URL: "https://shop.example/" + path + "?token=canary", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()}
-		must.Get(d.store.Webhooks.CreateEndpoint(t.Context(), e))(t)
-		d.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at) VALUES ($1, now(), now(), now())`, e.ID)
+		d.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at)
+			VALUES ($1, now(), now(), now())`, d.newEndpoint("https://shop.example/"+path+"?token=canary").ID)
 	}
 	shown := viewer.get("/test/")
 	before, folded, ok := strings.Cut(shown.body, `<details id="more-alarms">`)

@@ -144,11 +144,7 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 	d, dev := newDeskAs(t, merchant.RoleDeveloper)
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
 	for i := range webhook.MaxEndpoints {
-		_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
-			Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
-			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-		})
-		require.NoError(t, err)
+		d.newEndpoint(fmt.Sprintf("https://shop.example/%d", i))
 	}
 	add.send("url", "https://shop.example/").is(422)
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))

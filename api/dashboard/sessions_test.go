@@ -127,11 +127,7 @@ func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
 
 func TestSession_ShowsItsWholeTree(t *testing.T) {
 	d := newDesk(t)
-	_, err := d.store.Webhooks.CreateEndpoint(t.Context(), webhook.Endpoint{
-		Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
-		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-	})
-	require.NoError(t, err)
+	d.newEndpoint("https://shop.example/hook")
 	s := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) {
 		s.Description, s.CancelURL, s.Locale = new("Two mugs"), new("https://shop.example/cart"), new(checkout.Locale("de"))
 		s.LineItems = []checkout.LineItem{{Name: "Blue mug", Quantity: 2, UnitAmount: 61725}}
@@ -142,7 +138,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	must.Get(d.store.Webhooks.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1}))(t)
 	require.NoError(t, d.store.Webhooks.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := d.ref(settled.PayoutID)
-	_, _, err = d.store.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
+	_, _, err := d.store.Sandbox.RecordSandboxTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, treasury.SandboxTransfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: money.MustCrypto("1319.913333", money.USDC), Fee: money.MustCrypto("0.001", money.USDC)})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	d.as(merchant.RoleViewer).get("/test/sessions/" + s.ID).shows(run) // a payout on the way may have a run
@@ -233,11 +229,10 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 			return treasury.TransferVersion{TransferPlan: plan, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
 	}
-	got, err := d.store.Treasury.SignTransfer(ctx, storage.SigningOrder{
+	got := must.Get(d.store.Treasury.SignTransfer(ctx, storage.SigningOrder{
 		Payouts: []storage.PricedPayout{{Payout: p, Value: 140_000}}, AccountID: account.ID, Plan: plan, Chain: standing, Sign: version("0xfirst"),
 		Limits: treasury.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
-	})
-	require.NoError(d.t, err)
+	}))(d.t)
 	require.Equal(d.t, treasury.SigningGo, got.Payouts[0].Step)
 	live := must.Get(d.store.Treasury.LiveTransfers(ctx, account.ID, 1))(d.t)
 	plan.Slot = live[0].Slot

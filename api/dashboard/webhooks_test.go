@@ -31,14 +31,21 @@ type sender struct {
 	replay   webhook.Replay
 }
 
+// newEndpoint makes a registration for every event of the merchant in test mode.
+func (d *desk) newEndpoint(address string) webhook.Endpoint {
+	return must.Get(d.store.Webhooks.CreateEndpoint(d.t.Context(), webhook.Endpoint{
+		Ref: d.ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address,
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	}))(d.t)
+}
+
 func newSender(d *desk, merchant string, mode checkout.Mode, address, description string, metadata string) sender {
 	s := sender{desk: d, mode: mode}
 	var err error
-	s.endpoint, err = d.store.Webhooks.CreateEndpoint(d.t.Context(), webhook.Endpoint{
+	s.endpoint = must.Get(d.store.Webhooks.CreateEndpoint(d.t.Context(), webhook.Endpoint{
 		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Description: &description,
 		Events: []webhook.EventType{webhook.CheckoutFailed, webhook.PayoutSent}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
-	})
-	require.NoError(d.t, err)
+	}))(d.t)
 	m := must.Get(d.store.Merchants.Merchant(d.t.Context(), merchant))(d.t)
 	event, ref, err := d.store.Webhooks.PublishTest(d.t.Context(), storage.TestEvent{
 		Owner: checkout.Owner{MerchantID: merchant, Mode: mode}, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
@@ -48,11 +55,10 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 	})
 	require.NoError(d.t, err)
 	s.event, s.ref = event, checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(ref.ID)
-	s.replay, err = d.store.Webhooks.CreateReplay(d.t.Context(), webhook.Replay{
+	s.replay = must.Get(d.store.Webhooks.CreateReplay(d.t.Context(), webhook.Replay{
 		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: s.endpoint.ID,
 		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 1,
-	})
-	require.NoError(d.t, err)
+	}))(d.t)
 	return s
 }
 
@@ -215,10 +221,11 @@ func TestWebhooks_LimitsOfTheAttempts(t *testing.T) {
 	b.send("rate_limit", "1000").leads(at + " webhook_changed")
 	require.Equal(t, "8 1000", stored(), "the other tab's stays")
 	dev.get(at).shows("at most 8", "at most 1000")
-	lost := c.send("max_in_flight", "9", "rate_limit", "1000", "description", "Typed").is(409).shows("You had entered “9”")
+	lost := c.send("max_in_flight", "9", "rate_limit", "1000", "description", "Typed", "events", "payout.failed")
+	lost.is(409).shows("You had entered “9”")
 	again := dev.formOf(lost, at)
 	require.Equal(t, []string{"8", "1000", "Typed"}, []string{again.fields.Get("max_in_flight"), again.fields.Get("rate_limit"), again.fields.Get("description")})
-
+	require.Equal(t, []string{"payout.failed"}, again.fields["events"])
 	dev.form(at+"/edit", at).send("max_in_flight", "", "rate_limit", "20").leads(at + " webhook_changed")
 	require.Equal(t, "0 20", stored())
 	audited := s.audited("webhook.changed")

@@ -42,6 +42,14 @@ func mailMember(ctx context.Context, to pg.Executor, memberID string, kind merch
 	return pg.Wrap("mail to member", err)
 }
 
+// noteChange writes by, about a change of a member's account, to the audit log and to the member.
+func noteChange(ctx context.Context, tx pgx.Tx, memberID string, by merchant.AuditEntry) error {
+	if err := mailMember(ctx, tx, memberID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
+		return err
+	}
+	return pg.Audit(ctx, tx, by)
+}
+
 // invitationDetail has no IP address: the invited person may be a stranger.
 func invitationDetail(role merchant.Role, by merchant.AuditEntry) string {
 	return "Role: " + string(role) + "\nInvited by: " + by.Actor
@@ -173,9 +181,6 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 			Action: "member.password_reset", Subject: m.ID, Detail: "Your password was changed with a code from a mail.",
 			Address: address,
 		}
-		if err := pg.Audit(ctx, tx, by); err != nil {
-			return err
-		}
-		return mailMember(ctx, tx, m.ID, merchant.MailAccountChanged, MailDetail(by))
+		return noteChange(ctx, tx, m.ID, by)
 	})
 }

@@ -309,7 +309,7 @@ func (s *Store) changeMember(
 		case now.Owners == 0 && before.Owners > 0:
 			return merchant.ErrLastOwner
 		case tell == toMember:
-			err = mailMember(ctx, tx, by.Subject, merchant.MailAccountChanged, MailDetail(by))
+			return noteChange(ctx, tx, by.Subject, by)
 		case before.Role != merchant.RoleOwner && now.Role == merchant.RoleOwner:
 			err = MailOwners(ctx, tx, by.MerchantID, merchant.MailOwnersChanged, MailDetail(by))
 		}

@@ -98,10 +98,7 @@ func (s *Store) AddPasskey(ctx context.Context, p NewPasskey, by merchant.AuditE
 				return false, err
 			}
 		}
-		if err := mailMember(ctx, tx, m.ID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
-			return false, err
-		}
-		return first, pg.Audit(ctx, tx, by)
+		return first, noteChange(ctx, tx, m.ID, by)
 	})
 	if pg.Violates(err, "passkey_credential_id_key") {
 		err = checkout.ErrConflict

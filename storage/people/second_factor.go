@@ -83,10 +83,7 @@ func (s *Secrets) ConfirmSecondFactor(
 		if err != nil {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
-			return err
-		}
-		return pg.Audit(ctx, tx, by)
+		return noteChange(ctx, tx, memberID, by)
 	})
 }
 
@@ -120,10 +117,7 @@ func (s *Store) UseRecoveryCode(
 		if err != nil || tag.RowsAffected() == 0 {
 			return false, err
 		}
-		if err := mailMember(ctx, tx, memberID, merchant.MailAccountChanged, MailDetail(by)); err != nil {
-			return false, err
-		}
-		return true, pg.Audit(ctx, tx, by)
+		return true, noteChange(ctx, tx, memberID, by)
 	})
 }
 
