@@ -55,7 +55,8 @@ func newDesk(t *testing.T, change ...func(*Config)) *desk {
 // newDeskAs returns a desk, and the browser of a person of its merchant.
 func newDeskAs(t *testing.T, role merchant.Role, change ...func(*Config)) (*desk, *browser) {
 	d := newDesk(t, change...)
-	return d, d.as(role)
+	b := d.as(role)
+	return d, b
 }
 
 // newDeskAlone is newDesk for a test that is not parallel, or has several desks.

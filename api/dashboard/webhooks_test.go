@@ -69,7 +69,8 @@ func plainSender(t *testing.T, change ...func(*Config)) sender {
 
 func newSenderAs(t *testing.T, role merchant.Role, change ...func(*Config)) (sender, *browser) {
 	s := plainSender(t, change...)
-	return s, s.as(role)
+	b := s.as(role)
+	return s, b
 }
 
 // attempt makes an attempt; status 0 is one without an answer.

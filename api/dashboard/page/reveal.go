@@ -11,9 +11,9 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// CreateAndReveal creates something with a secret and leads to the page that reveals the secret. A form creates only one
-// thing, even when the browser sends it twice. A reload or a second click must not end a secret that is in use. subject
-// is the id of the created object. page returns the page's address for that id.
+// CreateAndReveal creates something with a secret and leads to the page that reveals the secret. A form creates only
+// one thing, even when the browser sends it twice. A reload or a second click must not end a secret that is in use.
+// subject is the id of the created object. page returns the page's address for that id.
 func CreateAndReveal(
 	secrets *people.Secrets, v Visit, subject, secret string, page func(subject string) string, create func() error,
 ) (Answer, error) {
