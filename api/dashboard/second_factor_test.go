@@ -265,3 +265,10 @@ func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
 	b.post("/test/account/passkeys/new", "password", password).is(404)
 	b.post("/test/account/passkeys", "passkey", "{}").is(404)
 }
+
+// mux takes the first route that fits, and "new" is not the id of a passkey.
+func TestPasskey_NewIsNotAnID(t *testing.T) {
+	_, b := newDeskAs(t, merchant.RoleViewer)
+	asked := b.post("/test/account/passkeys/new").is(303)
+	b.formOf(asked, "/test/account/passkeys/new").send("password", password).is(200).shows("Add a passkey")
+}
