@@ -25,7 +25,7 @@ const maxRequest = 1 << 20
 
 // A request is one call of the API that stripe-mock found well formed.
 type request struct {
-	id          string // req_…
+	requestID   string // req_…
 	method      string
 	path        []string // after /v1/
 	form        url.Values
@@ -34,11 +34,27 @@ type request struct {
 	fixture     object
 }
 
-// An answer is a response of the API.
+// A desk works on one request, or for a bank or a person, in one transaction.
+type desk struct {
+	*Acquirer
+	request // empty for a bank and a person
+
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+// act calls do in a transaction.
+func (a *Acquirer) act(ctx context.Context, q request, do func(desk) error) error {
+	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error { return do(desk{a, q, ctx, tx}) })
+}
+
+// An answer is a response of the API. As an error it is a refusal.
 type answer struct {
 	status int
 	body   object
 }
+
+func (a answer) Error() string { return a.body.part("error").text("message") }
 
 func ok(o object) answer { return answer{http.StatusOK, o} }
 
@@ -84,7 +100,7 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 
 	got, replayed, err := a.checkAndPerform(r, request{
-		id: id, method: r.Method, key: r.Header.Get("Idempotency-Key"), publishable: publishable,
+		requestID: id, method: r.Method, key: r.Header.Get("Idempotency-Key"), publishable: publishable,
 		path: strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/"),
 	}, body, f)
 	switch {
@@ -105,11 +121,8 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 func (a *Acquirer) checkAndPerform(r *http.Request, q request, body []byte, f effects) (answer, bool, error) {
 	status, fixture, err := a.mock.judge(r.Context(), r.Method, r.URL.Path, r.URL.RawQuery, body,
 		r.Header.Get("Stripe-Version"))
-	if err != nil {
-		return answer{}, false, err
-	}
-	if status != http.StatusOK {
-		return answer{status, fixture}, false, nil
+	if err != nil || status != http.StatusOK {
+		return answer{status, fixture}, false, err
 	}
 	q.fixture, q.form = fixture, r.URL.Query()
 	if q.method == http.MethodPost {
@@ -132,66 +145,57 @@ func (a *Acquirer) authenticate(r *http.Request) (publishable, known bool) {
 // gets the answer of that time, a saved error of the server included. Different parameters under the
 // same key are refused. Source: docs.stripe.com/api/idempotent_requests.
 func (a *Acquirer) performOnce(ctx context.Context, q request, f effects) (got answer, replayed bool, err error) {
-	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
-		var err error
+	err = a.act(ctx, q, func(d desk) (err error) {
 		if q.method != http.MethodPost || q.key == "" {
-			got, err = a.perform(ctx, tx, q, f)
+			got, err = d.perform(f)
 			return err
 		}
-		if got, replayed, err = savedAnswer(ctx, tx, q); err != nil || replayed {
+		if got, replayed, err = d.savedAnswer(); err != nil || replayed {
 			return err
 		}
-		if got.status != 0 {
-			return nil
-		}
-		if got, err = a.perform(ctx, tx, q, f); err != nil {
+		if got, err = d.perform(f); err != nil {
 			return err
 		}
-		body, err := json.Marshal(got.body)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
+		_, err = d.tx.Exec(ctx, `
 			INSERT INTO acquirer.idempotency_key (key, fingerprint, status, body) VALUES ($1, $2, $3, $4)`,
-			q.key, fingerprint(q), got.status, body)
+			q.key, fingerprint(q), got.status, got.body)
 		return err
 	})
+	if refused, is := errors.AsType[answer](err); is {
+		return refused, false, nil
+	}
 	return got, replayed, err
 }
 
-// savedAnswer returns the answer that an idempotency key has. Its answer has status 0 when the key is new.
-func savedAnswer(ctx context.Context, tx pgx.Tx, q request) (got answer, replayed bool, err error) {
+// savedAnswer returns the answer that the idempotency key has; false when the key is new.
+func (d desk) savedAnswer() (got answer, saved bool, err error) {
 	var free bool
 	// The lock is held until the answer is saved.
-	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('acquirer key ' || $1, 0))`, q.key).
-		Scan(&free)
-	if err != nil {
-		return answer{}, false, err
+	const lock = `SELECT pg_try_advisory_xact_lock(hashtextextended('acquirer key ' || $1, 0))`
+	if err := d.tx.QueryRow(d.ctx, lock, d.key).Scan(&free); err != nil {
+		return got, false, err
 	}
 	if !free {
-		return refusal(http.StatusConflict, "idempotency_error", "idempotency_key_in_use",
-			"There is currently another in-progress request using this Idempotent Key."), false, nil
+		return got, false, refusal(http.StatusConflict, "idempotency_error", "idempotency_key_in_use",
+			"There is currently another in-progress request using this Idempotent Key.")
 	}
-	_, err = tx.Exec(ctx, `
-		DELETE FROM acquirer.idempotency_key WHERE key = $1 AND created_at < now() - interval '24 hours'`, q.key)
+	_, err = d.tx.Exec(d.ctx, `
+		DELETE FROM acquirer.idempotency_key WHERE key = $1 AND created_at < now() - interval '24 hours'`, d.key)
 	if err != nil {
-		return answer{}, false, err
+		return got, false, err
 	}
 	var print string
-	var body []byte
-	err = tx.QueryRow(ctx, `
-		SELECT fingerprint, status, body FROM acquirer.idempotency_key WHERE key = $1`, q.key).
-		Scan(&print, &got.status, &body)
+	err = d.tx.QueryRow(d.ctx, `
+		SELECT fingerprint, status, body FROM acquirer.idempotency_key WHERE key = $1`, d.key).
+		Scan(&print, &got.status, &got.body)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return answer{}, false, nil
-	case err != nil:
-		return answer{}, false, err
-	case print != fingerprint(q):
-		return refusal(http.StatusBadRequest, "idempotency_error", "",
-			"Keys for idempotent requests can only be used with the same parameters they were first used with."), false, nil
+		return got, false, nil
+	case err == nil && print != fingerprint(d.request):
+		err = refusal(http.StatusBadRequest, "idempotency_error", "",
+			"Keys for idempotent requests can only be used with the same parameters they were first used with.")
 	}
-	return got, true, json.Unmarshal(body, &got.body)
+	return got, true, err
 }
 
 // fingerprint is the same for the same request.
@@ -200,48 +204,54 @@ func fingerprint(q request) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// perform performs a request, unless a fault makes the server fail before.
-func (a *Acquirer) perform(ctx context.Context, tx pgx.Tx, q request, f effects) (answer, error) {
+// perform performs the request, unless a fault makes the server fail before. What a refused request did stays.
+func (d desk) perform(f effects) (got answer, err error) {
 	broken := refusal(http.StatusInternalServerError, "api_error", "", "An unknown error occurred.")
 	if f.has(FaultBroken) && !f[FaultBroken].AfterEffect {
 		return broken, nil
 	}
-	got, err := a.route(ctx, tx, q)
-	if err == nil && f.has(FaultBroken) {
+	got.status = http.StatusOK
+	if got.body, err = d.route(); err == nil {
+		err = d.expand(got.body)
+	}
+	refused, isRefused := errors.AsType[answer](err)
+	switch {
+	case err != nil && !isRefused:
+		return got, err
+	case f.has(FaultBroken):
 		return broken, nil
+	case isRefused:
+		return refused, nil
 	}
-	if err == nil && got.status == http.StatusOK {
-		err = expand(ctx, tx, q, got.body)
-	}
-	return got, err
+	return got, nil
 }
 
-// route performs a request by its path.
-func (a *Acquirer) route(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
-	switch route := q.method + " " + shape(q.path); route {
+// route performs the request by its path.
+func (d desk) route() (object, error) {
+	route := d.method + " " + shape(d.path)
+	if d.publishable && route != "GET payment_intents/id" && route != "POST payment_intents/id/confirm" {
+		return nil, refusal(http.StatusForbidden, "invalid_request_error", "secret_key_required", "Use a secret key.")
+	}
+	switch route {
 	case "POST payment_intents":
-		return a.createIntent(ctx, tx, q)
+		return d.createIntent()
 	case "GET payment_intents/id":
-		return readIntent(ctx, tx, q)
+		return d.intent()
 	case "POST payment_intents/id/confirm":
-		return a.confirmIntent(ctx, tx, q)
+		return d.confirmIntent()
 	case "POST payment_intents/id/cancel":
-		return a.cancelIntent(ctx, tx, q)
+		return d.cancelIntent()
 	case "POST test_helpers/id": // confirmation_tokens
-		return a.createTestToken(ctx, tx, q)
+		return d.createTestToken()
 	case "POST refunds":
-		return a.createRefund(ctx, tx, q)
+		return d.createRefund()
 	case "GET balance_transactions", "GET payment_intents", "GET refunds", "GET charges", "GET disputes", "GET events",
 		"GET radar/id": // early_fraud_warnings
-		return listObjects(ctx, tx, q)
+		return d.listObjects()
 	case "GET refunds/id", "GET charges/id", "GET disputes/id", "GET events/id", "GET confirmation_tokens/id":
-		o, _, err := find(ctx, tx, strings.TrimSuffix(q.path[0], "s"), q.path[1])
-		if errors.Is(err, errMissing) {
-			return missing(q.path[0], q.path[1]), nil
-		}
-		return ok(o), err
+		return d.find(strings.TrimSuffix(d.path[0], "s"), d.path[1])
 	}
-	return invalid("", "The double does not know this request."), nil
+	return nil, invalid("", "The double does not know this request.")
 }
 
 // shape replaces the id in a path.
@@ -254,49 +264,43 @@ func shape(path []string) string {
 }
 
 // listObjects answers a list.
-func listObjects(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
+func (d desk) listObjects() (object, error) {
 	p := page{
-		kind: strings.TrimSuffix(strings.Join(q.path, "."), "s"), intentID: q.form.Get("payment_intent"),
-		since: number(q.form.Get("created[gte]")), until: number(q.form.Get("created[lte]")),
-		after: q.form.Get("starting_after"), before: q.form.Get("ending_before"), limit: 10,
+		kind: strings.TrimSuffix(strings.Join(d.path, "."), "s"), intentID: d.form.Get("payment_intent"),
+		since: number(d.form.Get("created[gte]")), until: number(d.form.Get("created[lte]")),
+		after: d.form.Get("starting_after"), before: d.form.Get("ending_before"), limit: 10,
 	}
-	if limit := number(q.form.Get("limit")); limit != 0 {
+	if limit := number(d.form.Get("limit")); limit != 0 {
 		p.limit = int(min(limit, 100))
 	}
-	for name, values := range q.form {
+	for name, values := range d.form {
 		if name == "type" || strings.HasPrefix(name, "types[") {
 			p.types = append(p.types, values...)
 		}
 	}
-	for _, edge := range []string{p.after, p.before} {
-		if edge == "" {
-			continue
-		}
-		if _, _, err := find(ctx, tx, p.kind, edge); errors.Is(err, errMissing) {
-			return invalid("resource_missing", "No such "+p.kind+": '"+edge+"'"), nil
+	if edge := p.after + p.before; edge != "" {
+		if _, err := d.findNamed(p.kind, edge); err != nil {
+			return nil, err
 		}
 	}
-	objects, more, err := list(ctx, tx, p)
-	data := make([]any, 0, len(objects))
-	for _, o := range objects {
-		data = append(data, o)
-	}
-	return ok(object{"object": "list", "url": "/v1/" + strings.Join(q.path, "/"), "has_more": more, "data": data}), err
+	objects, more, err := d.list(p)
+	return object{"object": "list", "url": "/v1/" + strings.Join(d.path, "/"), "has_more": more, "data": objects}, err
 }
 
 // expand replaces ids by the objects that the request wants to see in full.
-func expand(ctx context.Context, tx pgx.Tx, q request, body object) error {
-	for name, values := range q.form {
+func (d desk) expand(body object) error {
+	for name, values := range d.form {
 		if !strings.HasPrefix(name, "expand[") {
 			continue
 		}
 		for _, field := range values {
 			targets := []object{body}
 			if inList, ok := strings.CutPrefix(field, "data."); ok {
-				field, targets = inList, items(body)
+				field = inList
+				targets, _ = body["data"].([]object) // of a list
 			}
 			for _, target := range targets {
-				if err := expandField(ctx, tx, target, field); err != nil {
+				if err := d.expandField(target, field); err != nil {
 					return err
 				}
 			}
@@ -305,21 +309,9 @@ func expand(ctx context.Context, tx pgx.Tx, q request, body object) error {
 	return nil
 }
 
-// items are the objects of a list.
-func items(list object) []object {
-	data, _ := list["data"].([]any) // of a list
-	objects := make([]object, 0, len(data))
-	for _, item := range data {
-		if o, ok := item.(object); ok {
-			objects = append(objects, o)
-		}
-	}
-	return objects
-}
-
 // expandField replaces the id in a field. The rest of a path such as latest_charge.balance_transaction
 // is expanded in the object that comes in its place.
-func expandField(ctx context.Context, tx pgx.Tx, o object, path string) error {
+func (d desk) expandField(o object, path string) error {
 	field, rest, deeper := strings.Cut(path, ".")
 	kind := map[string]string{
 		"latest_charge": kindCharge, "payment_method": kindMethod, "payment_intent": kindIntent, "charge": kindCharge,
@@ -329,7 +321,7 @@ func expandField(ctx context.Context, tx pgx.Tx, o object, path string) error {
 	if kind == "" || id == "" {
 		return nil
 	}
-	whole, _, err := find(ctx, tx, kind, id)
+	whole, err := d.find(kind, id)
 	if err != nil {
 		return err
 	}
@@ -337,7 +329,7 @@ func expandField(ctx context.Context, tx pgx.Tx, o object, path string) error {
 	if !deeper {
 		return nil
 	}
-	return expandField(ctx, tx, whole, rest)
+	return d.expandField(whole, rest)
 }
 
 // newID returns a new id.

@@ -1,7 +1,6 @@
 package acquirer
 
 import (
-	"context"
 	"errors"
 	"html/template"
 	"log/slog"
@@ -9,14 +8,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
 var bankPage = template.Must(template.ParseFS(embedded, "static/bank.html"))
-
-// bankURL is the address of the bank's page for an intent.
-func (a *Acquirer) bankURL(intentID string) string { return a.pageURL() + "/bank/" + intentID }
 
 // A question is the content of the bank's page.
 type question struct {
@@ -33,12 +27,12 @@ func (a *Acquirer) serveBank(w http.ResponseWriter, r *http.Request) {
 		"default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'")
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	var asked question
-	err := pgx.BeginFunc(r.Context(), a.db, func(tx pgx.Tx) (err error) {
-		asked, err = a.hearCustomer(r.Context(), tx, r.PathValue("intent"), r.Method, r.PostFormValue("answer"))
+	err := a.act(r.Context(), request{}, func(d desk) (err error) {
+		asked, err = d.hearCustomer(r.PathValue("intent"), r.Method, r.PostFormValue("answer"))
 		return err
 	})
 	switch {
-	case errors.Is(err, errMissing):
+	case errors.As(err, &answer{}):
 		http.Error(w, "There is nothing to confirm here.", http.StatusNotFound)
 	case err != nil:
 		slog.ErrorContext(r.Context(), "acquirer bank", "error", err)
@@ -51,26 +45,23 @@ func (a *Acquirer) serveBank(w http.ResponseWriter, r *http.Request) {
 }
 
 // hearCustomer returns the question as it is after the request.
-func (a *Acquirer) hearCustomer(ctx context.Context, tx pgx.Tx, intentID, method, said string) (question, error) {
-	i, _, err := find(ctx, tx, kindIntent, intentID)
+func (d desk) hearCustomer(intentID, method, said string) (question, error) {
+	i, err := d.find(kindIntent, intentID)
 	if err != nil {
 		return question{}, err
 	}
 	back := i.part("next_action").part("redirect_to_url").text("return_url")
 	waits := i.text("status") == needsAction
 	if !waits && back == "" {
-		back, err = lastReturn(ctx, tx, intentID)
+		back, err = d.lastReturn(intentID)
 		return question{Back: backTo(back, i)}, err
 	}
-	m, cardName, err := find(ctx, tx, kindMethod, i.text("payment_method"))
+	m, err := d.find(kindMethod, i.text("payment_method"))
 	if err != nil {
 		return question{}, err
 	}
 	if waits && method == http.MethodPost {
-		if err := a.authenticate3D(ctx, tx, i, m, cardNamed(cardName), said == "confirm"); err != nil {
-			return question{}, err
-		}
-		return question{Back: backTo(back, i)}, nil
+		return question{Back: backTo(back, i)}, d.authenticate3D(i, m, said == "confirm")
 	}
 	amount := strconv.FormatInt(i.number("amount"), 10)
 	amount = amount[:len(amount)-2] + "." + amount[len(amount)-2:] // at least 30: see minimums
@@ -81,15 +72,14 @@ func (a *Acquirer) hearCustomer(ctx context.Context, tx pgx.Tx, intentID, method
 }
 
 // lastReturn finds where a customer belongs whose intent was decided meanwhile: the event that sent them here knows it.
-func lastReturn(ctx context.Context, tx pgx.Tx, intentID string) (string, error) {
-	events, _, err := list(ctx, tx, page{
-		kind: kindEvent, intentID: intentID, types: []string{"payment_intent.requires_action"}, limit: 1,
-	})
+func (d desk) lastReturn(intentID string) (string, error) {
+	const asks = "payment_intent.requires_action"
+	events, _, err := d.list(page{kind: kindEvent, intentID: intentID, types: []string{asks}, limit: 1})
+	if err == nil && len(events) == 0 {
+		err = missing(asks, intentID)
+	}
 	if err != nil {
 		return "", err
-	}
-	if len(events) == 0 {
-		return "", errMissing
 	}
 	asked := events[0].part("data").part("object").part("next_action").part("redirect_to_url")
 	return asked.text("return_url"), nil
@@ -97,14 +87,18 @@ func lastReturn(ctx context.Context, tx pgx.Tx, intentID string) (string, error)
 
 // authenticate3D records the customer's answer at the bank. With manual confirmation the bank's yes
 // charges nothing: the owner of the secret key confirms once more.
-func (a *Acquirer) authenticate3D(ctx context.Context, tx pgx.Tx, i, method object, c card, agreed bool) error {
+func (d desk) authenticate3D(i, method object, agreed bool) error {
+	c, err := d.cardOf(method)
+	if err != nil {
+		return err
+	}
 	if agreed && !c.refuses {
 		if i.text("confirmation_method") != "manual" {
-			_, err := a.charge(ctx, tx, request{}, i, method, c)
+			_, err := d.charge(i, method)
 			return err
 		}
 		i["status"], i["next_action"] = needsConfirmation, nil
-		return update(ctx, tx, i) // no event tells of it
+		return d.update(i) // without an event
 	}
 	i["status"], i["next_action"], i["payment_method"] = needsMethod, nil, nil
 	i["last_payment_error"] = object{
@@ -112,7 +106,7 @@ func (a *Acquirer) authenticate3D(ctx context.Context, tx pgx.Tx, i, method obje
 		"message":        "The provided PaymentMethod has failed authentication.",
 		"payment_method": method,
 	}
-	return a.emit(ctx, tx, request{}, "payment_intent.payment_failed", i)
+	return d.emit("payment_intent.payment_failed", i)
 }
 
 // backTo is the shop's address with what Stripe adds to it.

@@ -99,6 +99,3 @@ func cardNumbered(number string) card {
 	}
 	return c
 }
-
-// last4 are the digits that may be shown.
-func last4(number string) string { return number[max(0, len(number)-4):] }

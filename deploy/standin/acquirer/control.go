@@ -1,7 +1,6 @@
 package acquirer
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,9 +16,9 @@ func (a *Acquirer) control() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 			got, err := do(r)
-			switch {
-			case errors.Is(err, errMissing):
-				http.Error(w, err.Error(), http.StatusNotFound)
+			switch refused, is := errors.AsType[answer](err); {
+			case is:
+				http.Error(w, err.Error(), refused.status)
 			case err != nil:
 				http.Error(w, err.Error(), http.StatusBadRequest)
 			default:
@@ -82,25 +81,19 @@ func (a *Acquirer) Facts(ctx context.Context) (Facts, error) {
 		SELECT id, kind, coalesce(intent_id, ''), body FROM acquirer.object
 		WHERE kind IN ('payment_intent', 'charge', 'balance_transaction') ORDER BY number`)
 	var id, kind, intentID string
-	var body []byte
-	_, err := pgx.ForEachRow(rows, []any{&id, &kind, &intentID, &body}, func() error {
-		o, err := readObject(bytes.NewReader(body))
-		if err != nil {
-			return err
+	var o object
+	_, err := pgx.ForEachRow(rows, []any{&id, &kind, &intentID, &o}, func() error {
+		amount, currency, transaction := o.number("amount"), o.text("currency"), o.part("metadata").text("transaction_id")
+		switch kind {
+		case kindBalance:
+			f.Balance[currency] += amount
+		case kindIntent:
+			f.Intents = append(f.Intents, IntentFact{id, transaction, o.text("status"), amount, currency})
+		default:
+			f.Charges = append(f.Charges, ChargeFact{
+				id, intentID, transaction, o.flag("paid"), amount, currency, o.number("amount_refunded"), o.flag("disputed"),
+			})
 		}
-		if kind == kindBalance {
-			f.Balance[o.text("currency")] += o.number("amount")
-			return nil
-		}
-		transaction := o.part("metadata").text("transaction_id")
-		if kind == kindIntent {
-			f.Intents = append(f.Intents, IntentFact{id, transaction, o.text("status"), o.number("amount"), o.text("currency")})
-			return nil
-		}
-		f.Charges = append(f.Charges, ChargeFact{
-			id, intentID, transaction, o.flag("paid"), o.number("amount"), o.text("currency"),
-			o.number("amount_refunded"), o.flag("disputed"),
-		})
 		return nil
 	})
 	return f, err

@@ -1,13 +1,12 @@
 package acquirer
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -85,46 +84,56 @@ const (
 	kindEvent   = "event"
 )
 
-// insert stores a new object. cardName is "" for objects without a card.
-func insert(ctx context.Context, tx pgx.Tx, o object, intentID, cardName string) error {
-	body, err := json.Marshal(o)
+// newObject returns stripe-mock's example of an object with a new id. path is that of the objects of its kind.
+func (d desk) newObject(path, prefix string) (object, error) {
+	id := newID(prefix)
+	o, err := d.mock.fixture(d.ctx, path+id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = tx.Exec(ctx, `
+	o["id"], o["created"], o["livemode"] = id, time.Now().Unix(), d.options.Livemode
+	return o, nil
+}
+
+// insert stores a new object. cardName is "" for objects without a card.
+func (d desk) insert(o object, intentID, cardName string) error {
+	_, err := d.tx.Exec(d.ctx, `
 		INSERT INTO acquirer.object (id, kind, intent_id, card, body) VALUES ($1, $2, nullif($3, ''), nullif($4, ''), $5)`,
-		o.text("id"), o.text("object"), intentID, cardName, body)
+		o.text("id"), o.text("object"), intentID, cardName, o)
 	return err
 }
 
 // update stores the object's present body.
-func update(ctx context.Context, tx pgx.Tx, o object) error {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE acquirer.object SET body = $2 WHERE id = $1`, o.text("id"), body)
+func (d desk) update(o object) error {
+	_, err := d.tx.Exec(d.ctx, `UPDATE acquirer.object SET body = $2 WHERE id = $1`, o.text("id"), o)
 	return err
 }
 
-// errMissing means that there is no such object.
-var errMissing = errors.New("no such object")
-
-// find returns an object and the name of its card. The row stays locked until the transaction ends.
-func find(ctx context.Context, tx pgx.Tx, kind, id string) (object, string, error) {
-	var body []byte
-	var cardName string
-	err := tx.QueryRow(ctx, `
-		SELECT body, coalesce(card, '') FROM acquirer.object WHERE id = $1 AND kind = $2 FOR UPDATE`,
-		id, kind).Scan(&body, &cardName)
+// find returns an object, or a refusal with status 404. The row stays locked until the transaction ends.
+func (d desk) find(kind, id string) (o object, err error) {
+	err = d.tx.QueryRow(d.ctx, `SELECT body FROM acquirer.object WHERE id = $1 AND kind = $2 FOR UPDATE`, id, kind).
+		Scan(&o)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, "", errMissing
+		return nil, missing(kind, id)
 	}
-	if err != nil {
-		return nil, "", err
+	return o, err
+}
+
+// findNamed is find for an id in a form: the refusal has status 400.
+func (d desk) findNamed(kind, id string) (object, error) {
+	o, err := d.find(kind, id)
+	if refused, is := errors.AsType[answer](err); is {
+		refused.status = http.StatusBadRequest
+		err = refused
 	}
-	o, err := readObject(bytes.NewReader(body))
-	return o, cardName, err
+	return o, err
+}
+
+// cardOf returns the card of a token, a payment method, a charge or a refund.
+func (d desk) cardOf(o object) (card, error) {
+	var name string
+	err := d.tx.QueryRow(d.ctx, `SELECT coalesce(card, '') FROM acquirer.object WHERE id = $1`, o.text("id")).Scan(&name)
+	return cardNamed(name), err
 }
 
 // A page selects objects of a kind for a list.
@@ -137,48 +146,26 @@ type page struct {
 }
 
 // list returns the asked objects, youngest first, and whether there are more.
-func list(ctx context.Context, tx pgx.Tx, p page) ([]object, bool, error) {
-	order, conditions, args := "DESC", []string{"kind = $1"}, []any{p.kind}
-	where := func(condition string, arg any) {
-		args = append(args, arg)
-		conditions = append(conditions, fmt.Sprintf(condition, len(args)))
-	}
-	if p.intentID != "" {
-		where("intent_id = $%d", p.intentID)
-	}
-	if p.since != 0 {
-		where("(body ->> 'created')::bigint >= $%d", p.since)
-	}
-	if p.until != 0 {
-		where("(body ->> 'created')::bigint <= $%d", p.until)
-	}
-	if len(p.types) > 0 {
-		where("body ->> 'type' = ANY ($%d)", p.types)
-	}
-	if p.after != "" {
-		where("number < (SELECT number FROM acquirer.object WHERE id = $%d)", p.after)
-	}
+func (d desk) list(p page) (objects []object, more bool, err error) {
+	order := "DESC"
 	if p.before != "" {
 		order = "ASC"
-		where("number > (SELECT number FROM acquirer.object WHERE id = $%d)", p.before)
 	}
-	args = append(args, p.limit+1)
-	// Only the fixed conditions above and the numbers of arguments are put together.
-	rows, _ := tx.Query(ctx, `SELECT body FROM acquirer.object WHERE `+strings.Join(conditions, " AND ")+
-		` ORDER BY number `+order+fmt.Sprintf(` LIMIT $%d`, len(args)), args...) // CollectRows returns the error
-	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	if err != nil {
+	// CollectRows returns the error.
+	rows, _ := d.tx.Query(d.ctx, `
+		SELECT body FROM acquirer.object
+		WHERE kind = $1 AND ($2::text = '' OR intent_id = $2)
+			AND ($3::bigint = 0 OR (body ->> 'created')::bigint >= $3)
+			AND ($4::bigint = 0 OR (body ->> 'created')::bigint <= $4)
+			AND ($5::text[] IS NULL OR body ->> 'type' = ANY ($5))
+			AND ($6::text = '' OR number < (SELECT number FROM acquirer.object WHERE id = $6))
+			AND ($7::text = '' OR number > (SELECT number FROM acquirer.object WHERE id = $7))
+		ORDER BY number `+order+` LIMIT $8`,
+		p.kind, p.intentID, p.since, p.until, p.types, p.after, p.before, p.limit+1)
+	if objects, err = pgx.CollectRows(rows, pgx.RowTo[object]); err != nil {
 		return nil, false, err
 	}
-	objects := make([]object, 0, len(bodies))
-	for _, body := range bodies {
-		o, err := readObject(bytes.NewReader(body))
-		if err != nil {
-			return nil, false, err
-		}
-		objects = append(objects, o)
-	}
-	more := len(objects) > p.limit
+	more = len(objects) > p.limit
 	objects = objects[:min(len(objects), p.limit)]
 	if order == "ASC" {
 		slices.Reverse(objects)

@@ -2,10 +2,9 @@ package acquirer
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
+	"slices"
 )
 
 // disputes has for each status of a dispute whether the card network holds the money, and whether the charge can
@@ -27,67 +26,63 @@ var disputes = map[string]struct{ holds, refundable, closed bool }{
 const disputeFee = 15_00
 
 // dispute lets the bank dispute a charge, for the first time or once more.
-func (a *Acquirer) dispute(ctx context.Context, tx pgx.Tx, ch object, reason, status string) error {
-	id := newID("du_")
-	d, err := a.mock.fixture(ctx, "/v1/disputes/"+id)
+func (d desk) dispute(ch object, reason, status string) error {
+	o, err := d.newObject("/v1/disputes/", "du_")
 	if err != nil {
 		return err
 	}
-	d["id"], d["charge"], d["payment_intent"] = id, ch.text("id"), ch.text("payment_intent")
-	d["amount"], d["currency"], d["created"] = ch.number("amount"), ch.text("currency"), time.Now().Unix()
-	d["livemode"], d["reason"], d["metadata"] = a.options.Livemode, reason, object{}
+	o["charge"], o["payment_intent"] = ch.text("id"), ch.text("payment_intent")
+	o["amount"], o["currency"] = ch.number("amount"), ch.text("currency")
+	o["reason"], o["metadata"] = reason, object{}
 	brand := ch.part("payment_method_details").part("card").text("brand")
-	d["balance_transactions"], d["status"] = []any{}, ""
-	d["payment_method_details"] = object{"card": object{"brand": brand, "network": brand}}
+	o["balance_transactions"], o["status"] = []any{}, ""
+	o["payment_method_details"] = object{"card": object{"brand": brand, "network": brand}}
 	ch["disputed"] = true
-	if err := update(ctx, tx, ch); err != nil {
+	if err := errors.Join(d.update(ch), d.insert(o, ch.text("payment_intent"), "")); err != nil {
 		return err
 	}
-	if err := insert(ctx, tx, d, ch.text("payment_intent"), ""); err != nil {
-		return err
-	}
-	return a.moveDispute(ctx, tx, d, status, "charge.dispute.created")
+	return d.moveDispute(o, status, "charge.dispute.created")
 }
 
 // moveDispute gives a dispute a status and moves its money.
-func (a *Acquirer) moveDispute(ctx context.Context, tx pgx.Tx, d object, status, event string) error {
-	card := d.part("payment_method_details").part("card")
-	from, to := disputes[d.text("status")], disputes[status]
+func (d desk) moveDispute(o object, status, event string) error {
+	card := o.part("payment_method_details").part("card")
+	from, to := disputes[o.text("status")], disputes[status]
 	if card.text("case_type") == "resolution" {
 		from = disputes["resolution"]
 	}
-	d["status"], d["is_charge_refundable"] = status, to.refundable
+	o["status"], o["is_charge_refundable"] = status, to.refundable
 	card["case_type"] = "chargeback"
 	switch status {
 	case "prevented":
 		card["case_type"] = "block"
 	case "resolution":
-		d["status"], card["case_type"] = "prevented", status
+		o["status"], card["case_type"] = "prevented", status
 	case "warning_needs_response", "warning_under_review", "warning_closed":
 		card["case_type"] = "inquiry"
 	}
-	d["payment_method_details"] = object{"type": "card", "card": card}
+	o["payment_method_details"] = object{"type": "card", "card": card}
 	amount, fee, category := int64(0), int64(0), ""
 	switch {
 	case to.holds && !from.holds:
-		amount, fee, category = -d.number("amount"), disputeFee, "dispute"
+		amount, fee, category = -o.number("amount"), disputeFee, "dispute"
 	case !to.holds && from.holds:
-		amount, category = d.number("amount"), "dispute_reversal"
+		amount, category = o.number("amount"), "dispute_reversal"
 	}
 	if amount != 0 {
-		b, err := a.book(ctx, tx, d, category, amount, fee)
+		b, err := d.book(o, category, amount, fee)
 		if err != nil {
 			return err
 		}
-		moved, _ := d["balance_transactions"].([]any) // none before the first
-		d["balance_transactions"] = append(moved, b)
+		moved, _ := o["balance_transactions"].([]any) // none before the first
+		o["balance_transactions"] = append(moved, b)
 	}
 	if to.holds {
-		if err := a.failPending(ctx, tx, d.text("payment_intent")); err != nil {
+		if err := d.failPending(o.text("payment_intent")); err != nil {
 			return err
 		}
 	}
-	return a.emit(ctx, tx, request{}, event, d)
+	return d.emit(event, o)
 }
 
 // Dispute charges the payment of an intent back.
@@ -103,12 +98,12 @@ func (a *Acquirer) SetDispute(ctx context.Context, intentID, status string) erro
 	if !known {
 		return fmt.Errorf("%q is no status of a dispute", status)
 	}
-	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
-		i, _, err := find(ctx, tx, kindIntent, intentID)
+	return a.act(ctx, request{}, func(d desk) error {
+		i, err := d.find(kindIntent, intentID)
 		if err != nil {
 			return err
 		}
-		all, _, err := list(ctx, tx, page{kind: kindDispute, intentID: intentID, limit: 1})
+		all, _, err := d.list(page{kind: kindDispute, intentID: intentID, limit: 1})
 		if err != nil {
 			return err
 		}
@@ -117,45 +112,38 @@ func (a *Acquirer) SetDispute(ctx context.Context, intentID, status string) erro
 			if to.closed {
 				event = "charge.dispute.closed"
 			}
-			return a.moveDispute(ctx, tx, all[0], status, event)
+			return d.moveDispute(all[0], status, event)
 		}
-		ch, _, err := find(ctx, tx, kindCharge, i.text("latest_charge"))
+		ch, err := d.find(kindCharge, i.text("latest_charge"))
 		if err != nil {
 			return err
 		}
-		return a.dispute(ctx, tx, ch, "fraudulent", status)
+		return d.dispute(ch, "fraudulent", status)
 	})
 }
 
 // refundable reports whether no dispute of the intent forbids a refund.
-func refundable(ctx context.Context, tx pgx.Tx, intentID string) (bool, error) {
-	all, _, err := list(ctx, tx, page{kind: kindDispute, intentID: intentID, limit: 100})
-	for _, d := range all {
-		if !d.flag("is_charge_refundable") {
-			return false, err
-		}
-	}
-	return true, err
+func (d desk) refundable(intentID string) (bool, error) {
+	all, _, err := d.list(page{kind: kindDispute, intentID: intentID, limit: 100})
+	return !slices.ContainsFunc(all, func(o object) bool { return !o.flag("is_charge_refundable") }), err
 }
 
 // Warn creates an early fraud warning: the customer's bank believes that the charge of the intent is a fraud.
 func (a *Acquirer) Warn(ctx context.Context, intentID string) error {
-	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
-		i, _, err := find(ctx, tx, kindIntent, intentID)
+	return a.act(ctx, request{}, func(d desk) error {
+		i, err := d.find(kindIntent, intentID)
 		if err != nil {
 			return err
 		}
-		id := newID("issfr_")
-		w, err := a.mock.fixture(ctx, "/v1/radar/early_fraud_warnings/"+id)
+		w, err := d.newObject("/v1/radar/early_fraud_warnings/", "issfr_")
 		if err != nil {
 			return err
 		}
-		w["id"], w["charge"], w["payment_intent"] = id, i.text("latest_charge"), intentID
-		w["actionable"], w["fraud_type"], w["created"] = true, "unauthorized_use_of_card", time.Now().Unix()
-		w["livemode"] = a.options.Livemode
-		if err := insert(ctx, tx, w, intentID, ""); err != nil {
+		w["charge"], w["payment_intent"] = i.text("latest_charge"), intentID
+		w["actionable"], w["fraud_type"] = true, "unauthorized_use_of_card"
+		if err := d.insert(w, intentID, ""); err != nil {
 			return err
 		}
-		return a.emit(ctx, tx, request{}, "radar.early_fraud_warning.created", w)
+		return d.emit("radar.early_fraud_warning.created", w)
 	})
 }

@@ -2,13 +2,8 @@ package acquirer
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"net/http"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Statuses of an intent.
@@ -25,20 +20,17 @@ const (
 var minimums = map[string]int64{"usd": 50, "eur": 50, "gbp": 30, "cad": 50, "aud": 50}
 
 // createIntent serves POST /v1/payment_intents.
-func (a *Acquirer) createIntent(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
-	amount, currency := number(q.form.Get("amount")), q.form.Get("currency")
+func (d desk) createIntent() (object, error) {
+	amount, currency := number(d.form.Get("amount")), d.form.Get("currency")
 	switch {
-	case q.publishable:
-		return refusal(http.StatusForbidden, "invalid_request_error", "secret_key_required", "Use a secret key."), nil
 	case amount < minimums[currency]:
-		return invalid("amount_too_small", "Amount must be at least "+currency+" "+q.form.Get("amount")), nil
+		return nil, invalid("amount_too_small", "Amount must be at least "+currency+" "+d.form.Get("amount"))
 	case amount > 99_999_999:
-		return invalid("amount_too_large", "Amount has more than eight digits."), nil
-	case q.form.Get("confirm") == "true":
-		return invalid("", "The double confirms in a separate request."), nil
+		return nil, invalid("amount_too_large", "Amount has more than eight digits.")
+	case d.form.Get("confirm") == "true":
+		return nil, invalid("", "The double confirms in a separate request.")
 	}
-	id := newID("pi_")
-	i := q.fixture
+	id, i := newID("pi_"), d.fixture
 	for _, name := range []string{
 		"canceled_at", "cancellation_reason", "last_payment_error", "next_action", "latest_charge", "payment_method",
 		"processing", "transfer_data", "automatic_payment_methods", "shipping", "managed_payments", "customer",
@@ -48,18 +40,18 @@ func (a *Acquirer) createIntent(ctx context.Context, tx pgx.Tx, q request) (answ
 	}
 	i["id"], i["client_secret"] = id, id+"_secret_"+newID("")
 	i["amount"], i["amount_received"], i["amount_capturable"], i["currency"] = amount, int64(0), int64(0), currency
-	i["confirmation_method"] = cmp.Or(q.form.Get("confirmation_method"), "automatic")
-	i["capture_method"] = cmp.Or(q.form.Get("capture_method"), "automatic_async")
-	i["created"], i["livemode"], i["metadata"] = time.Now().Unix(), a.options.Livemode, metadata(q)
+	i["confirmation_method"] = cmp.Or(d.form.Get("confirmation_method"), "automatic")
+	i["capture_method"] = cmp.Or(d.form.Get("capture_method"), "automatic_async")
+	i["created"], i["livemode"], i["metadata"] = time.Now().Unix(), d.options.Livemode, d.metadata()
 	i["status"] = needsMethod
-	if err := insert(ctx, tx, i, id, ""); err != nil {
-		return answer{}, err
+	if err := d.insert(i, id, ""); err != nil {
+		return nil, err
 	}
-	return ok(i), a.emit(ctx, tx, q, "payment_intent.created", i)
+	return i, d.emit("payment_intent.created", i)
 }
 
 // metadata reads the fields metadata[…].
-func metadata(q request) object {
+func (q request) metadata() object {
 	data := object{}
 	for name := range q.form {
 		if inner, ok := strings.CutPrefix(name, "metadata["); ok {
@@ -69,43 +61,29 @@ func metadata(q request) object {
 	return data
 }
 
-// lockIntent reads the intent of the request. The answer has status 0 when there is one.
-func lockIntent(ctx context.Context, tx pgx.Tx, q request) (object, answer, error) {
-	i, _, err := find(ctx, tx, kindIntent, q.path[1])
-	if errors.Is(err, errMissing) {
-		return nil, missing("payment_intent", q.path[1]), nil
+// intent reads and locks the intent of the request. It serves GET /v1/payment_intents/{id}.
+func (d desk) intent() (object, error) {
+	i, err := d.find(kindIntent, d.path[1])
+	if err == nil && d.publishable && d.form.Get("client_secret") != i.text("client_secret") {
+		err = missing(kindIntent, d.path[1])
 	}
-	if err == nil && q.publishable && q.form.Get("client_secret") != i.text("client_secret") {
-		return nil, missing("payment_intent", q.path[1]), nil
-	}
-	return i, answer{}, err
-}
-
-// readIntent serves GET /v1/payment_intents/{id}.
-func readIntent(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
-	i, no, err := lockIntent(ctx, tx, q)
-	if err != nil || no.status != 0 {
-		return no, err
-	}
-	return ok(i), nil
+	return i, err
 }
 
 // cancelIntent serves POST /v1/payment_intents/{id}/cancel.
-func (a *Acquirer) cancelIntent(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
-	i, no, err := lockIntent(ctx, tx, q)
-	switch {
-	case err != nil || no.status != 0:
-		return no, err
-	case q.publishable:
-		return refusal(http.StatusForbidden, "invalid_request_error", "secret_key_required", "Use a secret key."), nil
-	case i.text("status") == succeeded || i.text("status") == canceled:
-		return unexpectedState(i, "cancel"), nil
+func (d desk) cancelIntent() (object, error) {
+	i, err := d.intent()
+	if err != nil {
+		return nil, err
+	}
+	if i.text("status") == succeeded || i.text("status") == canceled {
+		return nil, unexpectedState(i, "cancel")
 	}
 	i["status"], i["canceled_at"], i["next_action"] = canceled, time.Now().Unix(), nil
-	if reason := q.form.Get("cancellation_reason"); reason != "" {
+	if reason := d.form.Get("cancellation_reason"); reason != "" {
 		i["cancellation_reason"] = reason
 	}
-	return ok(i), a.emit(ctx, tx, q, "payment_intent.canceled", i)
+	return i, d.emit("payment_intent.canceled", i)
 }
 
 // unexpectedState refuses what the intent's status does not allow.

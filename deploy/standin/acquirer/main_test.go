@@ -1,10 +1,9 @@
 package acquirer_test
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,26 +38,23 @@ type call struct {
 	form                      url.Values
 }
 
-// do sends the call and returns the status, the body and whether it is a replay.
-func do(t *testing.T, apiURL string, c call) (int, map[string]any, bool) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), c.method, apiURL+c.path, strings.NewReader(c.form.Encode()))
+// send sends the call.
+func send(t *testing.T, baseURL string, c call) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(t.Context(), c.method, baseURL+c.path, strings.NewReader(c.form.Encode()))
 	require.NoError(t, err)
-	if c.secret == "" {
-		c.secret = secretKey
-	}
-	request.Header.Set("Authorization", "Bearer "+c.secret)
+	request.Header.Set("Authorization", "Bearer "+cmp.Or(c.secret, secretKey))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if c.key != "" {
-		request.Header.Set("Idempotency-Key", c.key)
-	}
-	response, err := http.DefaultClient.Do(request)
+	request.Header.Set("Idempotency-Key", c.key)
+	return http.DefaultClient.Do(request)
+}
+
+// do sends the call and returns the status, the body and whether it is a replay.
+func do(t *testing.T, apiURL string, c call) (status int, body map[string]any, replayed bool) {
+	t.Helper()
+	response, err := send(t, apiURL, c)
 	require.NoError(t, err)
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	var body map[string]any
-	require.NoError(t, json.NewDecoder(bytes.NewReader(content)).Decode(&body), "%s", content)
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&body))
 	return response.StatusCode, body, response.Header.Get("Idempotent-Replayed") == "true"
 }
 

@@ -86,8 +86,8 @@ func (m mock) judge(
 		return 0, nil, fmt.Errorf("ask stripe-mock: %w", err)
 	}
 	defer response.Body.Close()
-	fixture, err := readObject(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
+	var fixture object
+	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&fixture); err != nil {
 		return 0, nil, fmt.Errorf("answer of stripe-mock to %s %s: %w", method, path, err)
 	}
 	return response.StatusCode, fixture, nil
@@ -105,12 +105,12 @@ func (m mock) fixture(ctx context.Context, path string) (object, error) {
 // An object is one of Stripe's, as JSON. Numbers are json.Number or int64, never float.
 type object map[string]any
 
-func readObject(r io.Reader) (object, error) {
-	decoder := json.NewDecoder(r)
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *object) UnmarshalJSON(text []byte) error {
+	*o = nil // pgx reads the next row into the same one
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	var o object
-	err := decoder.Decode(&o)
-	return o, err
+	return decoder.Decode((*map[string]any)(o))
 }
 
 // text returns a field that is text; "" for everything else.

@@ -1,13 +1,10 @@
 package acquirer
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // tokenLifetime is how long a confirmation token may be used.
@@ -23,34 +20,31 @@ type typedCard struct {
 
 // createTestToken serves POST /v1/test_helpers/confirmation_tokens, by which tests without a browser
 // get a token of Stripe's test cards (pm_card_…).
-func (a *Acquirer) createTestToken(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
-	name, isTest := strings.CutPrefix(q.form.Get("payment_method"), "pm_card_")
-	if q.path[1] != "confirmation_tokens" || !isTest || q.publishable {
-		return invalid("", "The double makes test tokens of pm_card_… only, and for a secret key only."), nil
+func (d desk) createTestToken() (object, error) {
+	name, isTest := strings.CutPrefix(d.form.Get("payment_method"), "pm_card_")
+	if d.path[1] != "confirmation_tokens" || !isTest {
+		return nil, invalid("", "The double makes test tokens of pm_card_… only.")
 	}
 	c := cardNamed(name)
 	if c.name != name {
-		return invalid("resource_missing", "No such PaymentMethod: 'pm_card_"+name+"'"), nil
+		return nil, invalid("resource_missing", "No such PaymentMethod: 'pm_card_"+name+"'")
 	}
-	token, err := a.newToken(ctx, tx, c, c.number, 12, time.Now().UTC().Year()+1)
-	return ok(token), err
+	return d.newToken(c, c.number, 12, time.Now().UTC().Year()+1)
 }
 
 // newToken stores a confirmation token. Of the number it keeps the last four digits.
-func (a *Acquirer) newToken(ctx context.Context, tx pgx.Tx, c card, number string, month, year int) (object, error) {
-	id := newID("ctoken_")
-	token, err := a.mock.fixture(ctx, "/v1/confirmation_tokens/"+id)
+func (d desk) newToken(c card, number string, month, year int) (object, error) {
+	token, err := d.newObject("/v1/confirmation_tokens/", "ctoken_")
 	if err != nil {
 		return nil, err
 	}
-	token["id"], token["created"], token["livemode"] = id, time.Now().Unix(), a.options.Livemode
 	token["expires_at"], token["payment_intent"] = time.Now().Add(tokenLifetime).Unix(), nil
 	token["mandate_data"], token["shipping"], token["setup_future_usage"] = nil, nil, nil
 	token["payment_method_preview"] = object{"type": "card", "billing_details": object{}, "card": object{
-		"brand": c.brand, "country": c.country, "last4": last4(number), "exp_month": int64(month), "exp_year": int64(year),
-		"funding": "credit",
+		"brand": c.brand, "country": c.country, "exp_month": int64(month), "exp_year": int64(year), "funding": "credit",
+		"last4": number[max(0, len(number)-4):],
 	}}
-	return token, insert(ctx, tx, token, "", c.name)
+	return token, d.insert(token, "", c.name)
 }
 
 // serveToken takes the card that a customer typed into the frame, as Stripe's own frame does. It is
@@ -66,8 +60,8 @@ func (a *Acquirer) serveToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var token object
-	err := pgx.BeginFunc(r.Context(), a.db, func(tx pgx.Tx) (err error) {
-		token, err = a.newToken(r.Context(), tx, cardNumbered(typed.Number), typed.Number, typed.Month, typed.Year)
+	err := a.act(r.Context(), request{}, func(d desk) (err error) {
+		token, err = d.newToken(cardNumbered(typed.Number), typed.Number, typed.Month, typed.Year)
 		return err
 	})
 	if err != nil {
