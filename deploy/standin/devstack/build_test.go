@@ -2,6 +2,7 @@ package devstack
 
 import (
 	"debug/buildinfo"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,32 +34,32 @@ func TestTemporal_RefusesWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	program, err := TemporalProgram.Build(t.Context(), t.Output())
 	require.NoError(t, err)
-	archives := func(name, provider string) map[string]any {
-		settings := stores(sqlStore(sqlPlugin))
-		settings["archival"] = map[string]any{
-			name: map[string]any{
-				"state": "enabled", "provider": map[string]any{provider: map[string]any{"region": "eu"}},
-			},
-		}
-		settings["namespaceDefaults"] = map[string]any{
-			"archival": map[string]any{name: map[string]any{"URI": "s3://archive"}},
-		}
-		return settings
-	}
-	for want, settings := range map[string]map[string]any{
-		"archives of histories in a cloud":  archives("history", "s3store"),
-		"archives of visibility in a cloud": archives("visibility", "gstorage"),
-		"signed requests to AWS": stores(map[string]any{"elasticsearch": map[string]any{
-			"version": "v8", "url": map[string]any{"scheme": "http", "host": "127.0.0.1:1"},
-			"indices":             map[string]any{"visibility": "visibility"},
-			"aws-request-signing": map[string]any{"enabled": true, "region": "eu-central-1"},
-		}}),
-		"SQLite": stores(sqlStore("sqlite")),
+	const (
+		settings = `
+services: {frontend: {rpc: {bindOnIP: 127.0.0.1}}}
+persistence:
+  defaultStore: default
+  visibilityStore: visibility
+  numHistoryShards: 1
+  datastores: {default: {sql: {pluginName: postgres12_pgx, %[1]s}}, visibility: %[2]s}
+%[3]s`
+		sql      = `databaseName: temporal, connectAddr: "127.0.0.1:1", connectProtocol: tcp`
+		postgres = `{sql: {pluginName: postgres12_pgx, ` + sql + `}}`
+		archive  = `
+archival: {%[1]s: {state: enabled, provider: {%[2]s: {region: eu}}}}
+namespaceDefaults: {archival: {%[1]s: {URI: "s3://archive"}}}`
+	)
+	for want, c := range map[string]struct{ visibility, more string }{
+		"archives of histories in a cloud":  {postgres, fmt.Sprintf(archive, "history", "s3store")},
+		"archives of visibility in a cloud": {postgres, fmt.Sprintf(archive, "visibility", "gstorage")},
+		"signed requests to AWS": {`{elasticsearch: {version: v8, url: {scheme: http, host: "127.0.0.1:1"},
+    indices: {visibility: visibility}, aws-request-signing: {enabled: true, region: eu-central-1}}}`, ""},
+		"SQLite": {`{sql: {pluginName: sqlite, ` + sql + `}}`, ""},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "temporal.yaml")
-			require.NoError(t, writeJSON(file, settings))
+			require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, settings, sql, c.visibility, c.more), 0o600))
 
 			said, err := exec.CommandContext(t.Context(), program, "server", file).CombinedOutput()
 
@@ -66,26 +67,6 @@ func TestTemporal_RefusesWhatIsLeftOut(t *testing.T) {
 			require.Contains(t, string(said), "left out of the local stack's build of Temporal: "+want)
 		})
 	}
-}
-
-// stores returns settings of a server with this store for visibility.
-func stores(visibility map[string]any) map[string]any {
-	return map[string]any{
-		"services": map[string]any{
-			"frontend": map[string]any{"rpc": map[string]any{"bindOnIP": "127.0.0.1"}},
-		},
-		"persistence": map[string]any{
-			"defaultStore": "default", "visibilityStore": "visibility", "numHistoryShards": 1,
-			"datastores": map[string]any{"default": sqlStore(sqlPlugin), "visibility": visibility},
-		},
-	}
-}
-
-func sqlStore(plugin string) map[string]any {
-	return map[string]any{"sql": map[string]any{
-		"pluginName": plugin, "databaseName": "temporal",
-		"connectAddr": "127.0.0.1:1", "connectProtocol": "tcp",
-	}}
 }
 
 // TestTemporal_NamesEachComputeProviderThatIsLeftOut compares what the left out files register with what the stub does.

@@ -3,13 +3,16 @@ package devstack
 import (
 	"context"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"example.com/checkout/storage/pgtemp"
 )
@@ -104,21 +107,49 @@ func (p *Process) Stop(timeout time.Duration) error {
 
 // lastLines returns at most n lines from the end of a file, or a note if the file cannot be read.
 func lastLines(path string, n int) string {
-	const enough = 16 << 10
-	file, err := os.Open(path)
-	if err != nil {
-		return err.Error()
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() > enough {
-		if _, err := file.Seek(-enough, io.SeekEnd); err != nil {
-			return err.Error()
-		}
-	}
-	content, err := io.ReadAll(file)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// ResidentMemory returns the resident memory of a process in MB; NaN where the system does not show it.
+func ResidentMemory(pid int) float64 {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return math.NaN()
+	}
+	status, err := process.NewStatus()
+	if err != nil || status.VmRSS == 0 { // it has ended, and its parent does not know yet
+		return math.NaN()
+	}
+	return float64(status.VmRSS) / (1 << 20)
+}
+
+// DieWithParent returns a context that ends when ctx ends or when the `go run` that started this process has ended. If
+// this process was started in another way, the context is ctx with a cancel function.
+//
+// `go run` passes neither SIGKILL nor SIGTERM on, so its program would live on and hold the ports. The kernel's
+// PR_SET_PDEATHSIG does not help: it fires when the parent's *thread* that forked this process ends, which in a Go
+// program may be long before the parent itself. So DieWithParent looks once a second.
+func DieWithParent(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	parent := os.Getppid()
+	if !isGoCommand(parent) {
+		return ctx, cancel
+	}
+	go func() {
+		for os.Getppid() == parent && pgtemp.Pause(ctx, time.Second) == nil {
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// isGoCommand reports whether process pid is the go command.
+func isGoCommand(pid int) bool {
+	comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return err == nil && string(comm) == "go\n"
 }

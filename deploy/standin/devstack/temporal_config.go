@@ -1,12 +1,16 @@
 package devstack
 
 import (
+	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"text/template"
+	"time"
 
 	"example.com/checkout/storage/pgtemp"
 )
@@ -82,102 +86,47 @@ func (p temporalPorts) free(services []string, frontend int) bool {
 	return true
 }
 
-// writeTemporalConfig writes the server's configuration and returns its path. The server reads YAML. The file is JSON,
-// which is valid YAML, so that no value needs quoting by hand, in particular not the password.
+//go:embed temporal.yaml dynamic.yaml ui.yaml
+var configFiles embed.FS
+
+var configs = template.Must(template.New("").Funcs(template.FuncMap{"json": func(value any) (string, error) {
+	text, err := json.Marshal(value)
+	return string(text), err
+}}).ParseFS(configFiles, "*.yaml"))
+
+// writeConfig fills the template of that name. Only this user can read the file, because it may hold a password.
+func writeConfig(path, name string, values any) error {
+	var filled bytes.Buffer
+	if err := configs.ExecuteTemplate(&filled, name, values); err != nil {
+		return err
+	}
+	return os.WriteFile(path, filled.Bytes(), 0o600)
+}
+
+// A sqlStore is one of Temporal's databases in its configuration.
+type sqlStore struct {
+	Plugin, Database, Address, User, Password string
+	Attributes                                map[string]string
+	Connections                               int
+}
+
+// writeTemporalConfig writes the server's configuration and returns its path.
 func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL) (string, error) {
-	dynamic := filepath.Join(o.Dir, "dynamic.yaml")
-	if err := writeJSON(dynamic, dynamicConfig(o)); err != nil {
+	path, dynamic := filepath.Join(o.Dir, "temporal.yaml"), filepath.Join(o.Dir, "dynamic.yaml")
+	if err := writeConfig(dynamic, "dynamic.yaml", o); err != nil {
 		return "", err
 	}
 	password, _ := admin.User.Password()
-	store := func(database string, connections int) map[string]any {
-		return map[string]any{"sql": map[string]any{
-			"pluginName":        sqlPlugin,
-			"databaseName":      database,
-			"connectAddr":       hostPort(admin),
-			"connectProtocol":   "tcp",
-			"user":              admin.User.Username(),
-			"password":          password,
-			"connectAttributes": connectAttributes(admin),
-			"maxConns":          connections,
-			"maxIdleConns":      connections,
-			"maxConnLifetime":   "1h",
-		}}
+	store := sqlStore{
+		Plugin: sqlPlugin, Database: temporalDatabase, Address: hostPort(admin), User: admin.User.Username(),
+		Password: password, Attributes: connectAttributes(admin), Connections: 20,
 	}
-	services := map[string]any{}
-	for _, service := range o.services() {
-		services[service] = map[string]any{"rpc": map[string]any{
-			"grpcPort":       ports.Internal[service],
-			"membershipPort": ports.Membership[service],
-			"bindOnIP":       "127.0.0.1",
-		}}
-	}
-	path := filepath.Join(o.Dir, "temporal.yaml")
-	settings := map[string]any{
-		"log": map[string]any{"stdout": true, "level": "warn"},
-		"persistence": map[string]any{
-			"defaultStore":     "default",
-			"visibilityStore":  "visibility",
-			"numHistoryShards": 4, // one process needs no more, and the number can never be changed
-			// Each of the four services opens this many connections; PostgreSQL allows 300 for everything.
-			"datastores": map[string]any{"default": store(temporalDatabase, 20), "visibility": store(visibilityDatabase, 8)},
-		},
-		"global":   o.global(),
-		"services": services,
-		"clusterMetadata": map[string]any{
-			"enableGlobalNamespace":    false,
-			"failoverVersionIncrement": 10,
-			"masterClusterName":        "active",
-			"currentClusterName":       "active",
-			"clusterInformation": map[string]any{"active": map[string]any{
-				"enabled":                true,
-				"initialFailoverVersion": 1,
-				"rpcName":                "frontend",
-				"rpcAddress":             loopback(ports.Frontend),
-			}},
-		},
-		"dcRedirectionPolicy": map[string]any{"policy": "noop"},
-		"dynamicConfigClient": map[string]any{"filepath": dynamic, "pollInterval": "10s"},
-	}
-	if o.Security == nil {
-		settings["publicClient"] = map[string]any{"hostPort": loopback(ports.Frontend)}
-	}
-	return path, writeJSON(path, settings)
-}
-
-// global returns the part of the configuration that all services share.
-func (o TemporalOptions) global() map[string]any {
-	settings := map[string]any{"membership": map[string]any{"maxJoinDuration": "30s", "broadcastAddress": "127.0.0.1"}}
-	if o.MetricsAddress != "" {
-		settings["metrics"] = map[string]any{"prometheus": map[string]any{"listenAddress": o.MetricsAddress}}
-	}
-	return o.Security.global(settings)
-}
-
-// dynamicConfig returns the settings that differ from the server's defaults. Source of names and
-// defaults: Temporal 1.32, common/dynamicconfig/constants.go.
-func dynamicConfig(o TemporalOptions) map[string]any {
-	always := func(value any) []any { return []any{map[string]any{"value": value}} }
-	settings := map[string]any{
-		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not hold up the others.
-		"matching.enableFairness": always(true),
-		// One process holds all partitions of a queue. Several partitions would only forward tasks
-		// and polls to each other.
-		"matching.numTaskqueueReadPartitions":  always(1),
-		"matching.numTaskqueueWritePartitions": always(1),
-		// A load test would only find the default limits (2400 per second for a namespace).
-		"frontend.rps":                     always(20000),
-		"frontend.namespaceRPS":            always(20000),
-		"frontend.namespaceCount":          always(20000), // long polls at the same time
-		"frontend.namespaceRPS.visibility": always(1000),
-		// The frontend counts its own calls to the history and matching services, which run in the same process.
-		"history.rps":  always(20000),
-		"matching.rps": always(20000),
-	}
-	if o.Security != nil && o.Security.ConnectionAge != 0 {
-		settings["frontend.keepAliveMaxConnectionAge"] = always(o.Security.ConnectionAge.String())
-	}
-	return settings
+	visibility := store
+	visibility.Database, visibility.Connections = visibilityDatabase, 8
+	return path, writeConfig(path, "temporal.yaml", map[string]any{
+		"Options": o, "Services": o.services(), "Ports": ports, "Frontend": loopback(ports.Frontend),
+		"Default": store, "Visibility": visibility, "Dynamic": dynamic,
+	})
 }
 
 // hostPort returns the host:port of a postgres:// URL; with several servers host:port,host:port.
@@ -204,4 +153,23 @@ func writeJSON(path string, value any) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, slices.Concat(content, []byte("\n")), 0o600)
+}
+
+// TemporalSecurity makes Temporal's frontend ask each client for a certificate and a signed token (JWT).
+// Its fields are paths of files.
+type TemporalSecurity struct {
+	CA               string        // the authority of the clients' certificates and of the frontend's
+	Certificate, Key string        // the frontend's, for 127.0.0.1
+	TokenKeys        string        // a JSON Web Key Set: whose tokens are believed
+	Client           []string      // the settings of a client that may do everything, NAME=value
+	ConnectionAge    time.Duration // after which clients connect again; 0: Temporal's 5 minutes
+}
+
+// environment returns the settings of a client of t.
+func (t *Temporal) environment() []string {
+	settings := []string{"TEMPORAL_ADDRESS=" + t.Address(), "TEMPORAL_NAMESPACE=" + t.Namespace()}
+	if t.options.Security == nil {
+		return settings
+	}
+	return slices.Concat(settings, t.options.Security.Client)
 }

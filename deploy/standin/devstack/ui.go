@@ -2,7 +2,6 @@ package devstack
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -27,32 +26,13 @@ func (s *Stack) startUI(ctx context.Context) (err error) {
 	}
 
 	const environment = "devstack" // the name of the configuration file
-	if err := writeJSON(filepath.Join(dir, environment+".yaml"), map[string]any{
-		"temporalGrpcAddress": s.Temporal.Address(),
-		"host":                "127.0.0.1",
-		"port":                port,
-		"enableUi":            true,
-		"defaultNamespace":    s.Temporal.Namespace(),
-		"disableNewsFetch":    true, // otherwise the UI would ask a server on the internet
-		"hideLogs":            true,
-		"refreshInterval":     "0s", // the file never changes
-		"cors": map[string]any{
-			// Other pages in the operator's browser must not be able to use the UI.
-			"allowOrigins":   []string{"http://" + loopback(port), fmt.Sprintf("http://localhost:%d", port)},
-			"cookieInsecure": true, // plain HTTP
-		},
-		"codec": map[string]any{"endpoint": ""},
-		"auth":  map[string]any{"enabled": false},
-	}); err != nil {
+	values := map[string]any{"Temporal": s.Temporal, "Port": port}
+	if err := writeConfig(filepath.Join(dir, environment+".yaml"), "ui.yaml", values); err != nil {
 		return err
 	}
-
 	s.UI, err = Program{
-		Name: "temporal-ui",
-		Path: s.temporalProgram,
-		Args: []string{"ui", dir, environment},
-		Dir:  dir,
-		Log:  filepath.Join(dir, "temporal-ui.log"),
+		Name: "temporal-ui", Path: s.temporalProgram, Args: []string{"ui", dir, environment}, Dir: dir,
+		Log: filepath.Join(dir, "temporal-ui.log"),
 	}.Start()
 	if err != nil {
 		return err
