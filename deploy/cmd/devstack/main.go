@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // for greeting.txt
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"text/template"
 	"time"
 
 	"example.com/checkout/deploy/program/config"
@@ -49,7 +51,9 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println("\nstopping; the data stays in", options.Dir)
 		stack.Stop()
 	}()
-	greet(stack, options.Dir)
+	if err := greet(stack, options.Dir); err != nil {
+		return err
+	}
 	stack.Supervise(ctx)
 	return nil
 }
@@ -133,49 +137,13 @@ func defaultDir() string {
 	return filepath.Join(cache, "checkout-devstack", "data")
 }
 
-func greet(s *devstack.Stack, dir string) {
-	if os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {
-		fmt.Printf("\nMetrics for Prometheus: http://%s/metrics (API), http://%s/metrics (worker)\n",
-			s.MetricsAddress("api"), s.MetricsAddress("worker"))
-	}
-	fmt.Printf(`
-The service runs. Ctrl-C stops it.
+//go:embed greeting.txt
+var greetingText string
 
-  REST API          %s, with its reference at /docs
-  hosted page       %s
-  dashboard         %s
-                    sign in as %s with the password %s
-  sample receiver   %s
-  Temporal UI       %s/namespaces/%s/workflows
-  logs and data     %s
-  test API key      %s
+var greeting = template.Must(template.New("greeting").Parse(greetingText))
 
-Create a session, then open the "url" of the answer and pay with 4242 4242 4242 4242:
-
-%s
-
-In another shell the commands of the service work after
-
-export $(xargs < %s)
-go run ./deploy/cmd/checkout help
-
-Then "go run ./deploy/proof/chaos check -receiver-log %s" says whether everything agrees.
-
-`, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password,
-		s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(),
-		s.ReceiverLogFile())
-	if s.Live != nil {
-		fmt.Printf(`Live mode is simulated: no real card is charged, and no real coin is sent.
-
-  live API key      %s
-  Ethereum node     %s, chain id %d
-  card network      %s (API), %s (control)
-
-Create a live session and pay it with the same card. Its payout arrives on the simulated chain; the dashboard's
-page of the session shows it. Live webhooks go to https addresses only: the sample receiver gets none.
-
-%s
-
-`, s.Demo.LiveKey, s.Live.Anvil.URL, s.Live.Anvil.ChainID, s.Live.Acquirer.APIURL(), s.Live.Acquirer.ControlURL(), s.LiveCurl())
-	}
+func greet(s *devstack.Stack, dir string) error {
+	return greeting.Execute(os.Stdout, map[string]any{
+		"Stack": s, "Dir": dir, "Owner": devstack.DemoOwner, "Metrics": os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus",
+	})
 }
