@@ -27,6 +27,7 @@ type call struct {
 	name  string
 	args  []string
 	flags *pflag.FlagSet
+	order any  // what the command's check read: see reading
 	run   work // nil for help and completion, which cobra prints itself
 }
 
@@ -52,6 +53,14 @@ func (c *call) number(flag string) int {
 func (c *call) list(flag string) []string {
 	values, _ := c.flags.GetStringSlice(flag)
 	return values
+}
+
+// reading returns a check that keeps what parse reads as the call's order.
+func reading[T any](parse func(*call) (T, error)) func(*call) error {
+	return func(c *call) (err error) {
+		c.order, err = parse(c)
+		return err
+	}
 }
 
 // printLine prints a line of the output while the command runs.

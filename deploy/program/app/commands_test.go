@@ -80,11 +80,11 @@ func TestCommands_FlagsAreListedWithTheirDefaults(t *testing.T) {
 	t.Parallel()
 	for command, flags := range map[string][]string{
 		"delivery failed": {"--json ", "--limit n ", "(default 100)"},
-		"key create":      {"--label text ", "--mode mode ", "--scopes scopes ", `(default "full")`},
+		"key create":      {"--label text ", "--mode mode ", "--scopes scopes ", `(default "full")`, "checkout:read, checkout:write, webhooks:read"},
 		"listen":          {"--api URL ", `(default "http://127.0.0.1:8080")`, "--events types", "--since then", "--state file", "--json", "--plain-http", "(default all)", "(default where the last run ended)"},
-		"merchant create": {"--payout CURRENCY=network:address ", `(default "standard")`, `(default "test")`, "--with-key"},
+		"merchant create": {"--name TEXT [flags]", "--payout CURRENCY=network:address ", `(default "standard")`, `(default "test")`, "--with-key", "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum"},
 		"merchant invite": {"--email address ", "--role role ", `(default "owner")`},
-		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount "},
+		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount ", "standard (1.00 %) or growth (0.80 %)"},
 		"release":         {"--runs "},
 		"report":          {"--day date ", "(default yesterday)", "--json "},
 	} {

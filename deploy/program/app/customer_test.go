@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
 )
@@ -38,8 +37,7 @@ func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
 	out = erase("--email", email, "--merchant", owner.MerchantID, "--apply")
 	require.Contains(t, out, "sessions erased: 1\n  rows of checkout_session: 1\n")
 	require.Contains(t, erase("--email", email, "--apply"), "sessions erased: 0\nnot yet: ")
-	entries, err := store.AuditLog.AuditEntries(t.Context(), owner, pg.Page{Limit: 10})
-	require.NoError(t, err)
+	entries := o.audited(owner.MerchantID, checkout.ModeTest)
 	require.Equal(t, "customer.erased", entries[0].Action)
 	require.Equal(t, ended.ID, entries[0].Subject)
 	for _, e := range entries {

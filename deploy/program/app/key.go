@@ -38,16 +38,9 @@ of which write includes read.`,
 				f.String("scopes", merchant.ScopeFull, "what the key may do: `scopes` separated by commas")
 			},
 			values: map[string][]string{"mode": modes, "scopes": merchant.AllScopes},
-			check: func(c *call) error {
-				_, err := c.newKey()
-				return err
-			},
+			check:  reading((*call).newKey),
 			run: withKeyless(func(c keylessCall, ctx context.Context) (result, error) {
-				key, err := c.newKey()
-				if err != nil {
-					return nil, err
-				}
-				return c.createKey(ctx, key)
+				return c.createKey(ctx, c.order.(merchant.APIKey))
 			}),
 		},
 		{

@@ -105,6 +105,14 @@ func TestKeyRevoke_HoldsAtOnceAndIsSafeToRepeat(t *testing.T) {
 
 	require.Regexp(t, regexp.QuoteMeta(id)+` was already revoked at \d{4}-`, o.must("key", "revoke", id))
 	require.Equal(t, before, decode[[]listedKey](t, o.must("key", "list", mer, "--json"))[0], "the first time stays")
+	entries := o.audited(mer, checkout.ModeLive)
+	require.Len(t, entries, 2)
+	for i, action := range []string{"api_key.revoked", "api_key.created"} {
+		require.Equal(t, []string{action, "operator"}, []string{entries[i].Action, entries[i].Actor})
+		require.Contains(t, entries[i].Detail, key[68:])
+		require.NotContains(t, entries[i].Detail, key[:20])
+	}
+	require.Equal(t, "“server”, ends in "+key[68:]+", may do everything", entries[1].Detail, "as for a key of the dashboard")
 	unknown := checkout.NewID(checkout.PrefixAPIKey)
 	o.refused("there is no key "+unknown, "key", "revoke", unknown)
 }

@@ -34,16 +34,9 @@ catches up on events that it missed while stopped.`,
 		f.Bool("json", false, "write one JSON object per line")
 	},
 	values: map[string][]string{"events": names(webhook.EventTypes)},
-	check: func(c *call) error {
-		_, err := c.listenOptions()
-		return err
-	},
+	check:  reading((*call).listenOptions),
 	run: func(c *call, ctx context.Context) (result, error) {
-		o, err := c.listenOptions()
-		if err != nil {
-			return nil, err
-		}
-		return nil, listen.Run(ctx, o)
+		return nil, listen.Run(ctx, c.order.(listen.Options))
 	},
 }
 

@@ -45,11 +45,8 @@ Payout networks by currency: ` + payoutNetworks() + `.`,
 				f.Bool("with-key", false, "also create a first test key")
 			},
 			values: map[string][]string{"mode": append(slices.Clone(modes), bothModes)},
-			check: func(c *call) error {
-				_, err := c.newMerchant()
-				return err
-			},
-			run: withKeyless(keylessCall.createMerchant),
+			check:  reading((*call).newMerchant),
+			run:    withKeyless(keylessCall.createMerchant),
 		},
 		inviteCommand, resetFactorCommand,
 		{
@@ -174,10 +171,7 @@ func addPayout(addresses []merchant.PayoutAddress, text string) ([]merchant.Payo
 
 // createMerchant also shows what was made before an error.
 func (c keylessCall) createMerchant(ctx context.Context) (got result, err error) {
-	n, err := c.newMerchant()
-	if err != nil {
-		return nil, err
-	}
+	n := c.order.(newMerchant)
 	if err := n.checkAddresses(c.settings.PayoutAddressRules()); err != nil {
 		return nil, err
 	}

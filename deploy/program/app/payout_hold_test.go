@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
@@ -37,14 +36,10 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	store := o.store()
 	held := o.heldPayout(store)
 	o = o.withKeys()
-	_, err := store.Books.OpenFinding(t.Context(), books.Finding{
-		Mode: checkout.ModeLive, Kind: books.FindingRefundFailed, Subject: "pi_1", Detail: "Refused.",
-	})
-	require.NoError(t, err)
-	_, err = store.Books.OpenFinding(t.Context(), books.Finding{
-		Mode: checkout.ModeLive, Kind: books.FindingChargeUnknown, Subject: "pi_none", Detail: "Unknown.",
-	})
-	require.NoError(t, err)
+	for kind, subject := range map[books.FindingKind]string{books.FindingRefundFailed: "pi_1", books.FindingChargeUnknown: "pi_none"} {
+		_, err := store.Books.OpenFinding(t.Context(), books.Finding{Mode: checkout.ModeLive, Kind: kind, Subject: subject})
+		require.NoError(t, err)
+	}
 
 	shown := words(o.must("finding", "list"))
 	require.Len(t, shown, 4)
@@ -62,8 +57,7 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	require.Empty(t, left)
 	o.refused("there is no finding", "finding", "close", checkout.NewID(checkout.PrefixFinding), "--reason", "x")
 
-	entries, err := store.AuditLog.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
-	require.NoError(t, err)
+	entries := o.audited(held.MerchantID, checkout.ModeLive)
 	require.Len(t, entries, 2, "the unknown charge has no merchant")
 	require.Equal(t, []string{"finding.closed", ids["du_1"], "charge_disputed of du_1"},
 		[]string{entries[1].Action, entries[1].Subject, entries[1].Detail})
@@ -79,8 +73,7 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.Equal(t, []string{"du_1", "dispute", "open", "10.50", "EUR"}, shown[len(shown)-1])
 
 	require.Contains(t, o.must("payout", "release", held.ID), "is released")
-	entries, err := store.AuditLog.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
-	require.NoError(t, err)
+	entries := o.audited(held.MerchantID, checkout.ModeLive)
 	require.Equal(t, "payout.released", entries[0].Action)
 	require.Equal(t, held.ID, entries[0].Subject)
 	require.Equal(t, "operator", entries[0].Actor)
@@ -93,8 +86,7 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	_, err = store.Payouts.HoldPayout(t.Context(), p, checkout.HoldLarge, time.Hour)
 	require.NoError(t, err)
 	o.must("payout", "release", held.ID)
-	entries, err = store.AuditLog.AuditEntries(t.Context(), held.Owner, pg.Page{Limit: 10})
-	require.NoError(t, err)
+	entries = o.audited(held.MerchantID, checkout.ModeLive)
 	require.Equal(t, []string{"payout.released", "it was held: large"}, []string{entries[0].Action, entries[0].Detail})
 	_, err = store.Payouts.HoldPayout(t.Context(), p, checkout.HoldUnsettled, time.Hour)
 	require.NoError(t, err)

@@ -36,11 +36,8 @@ are 1 %) and optionally a fixed part such as 0.30. The fixed part is in the curr
 		f.Int64(feeFlag, 0, "`part` of each payment, for a custom plan")
 		f.String(fixedFlag, "", "fixed `amount` per payment, for a custom plan (default 0.00)")
 	},
-	check: func(c *call) error {
-		_, err := c.plan()
-		return err
-	},
-	run: withKeyless(keylessCall.changePlan),
+	check: reading((*call).plan),
+	run:   withKeyless(keylessCall.changePlan),
 }
 
 // knownPlans lists the plans with their fees.
@@ -90,10 +87,7 @@ func (c *call) plan() (p merchant.Plan, err error) {
 // changePlan changes a merchant's plan. The merchant.updated events are stored in the same transaction; Reconcile sends
 // them.
 func (c keylessCall) changePlan(ctx context.Context) (result, error) {
-	plan, err := c.plan()
-	if err != nil {
-		return nil, err
-	}
+	plan := c.order.(merchant.Plan)
 	changed, err := action.ChangePlan(ctx, c.Keyless.Merchants, c.args[0], plan, action.Operator)
 	then := "; its webhooks get merchant.updated"
 	if !changed {

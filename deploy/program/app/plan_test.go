@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,8 +28,7 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	}
 	require.Contains(t, o.must("merchant", "plan", id, "growth"), "unchanged")
 	require.Contains(t, o.must("merchant", "plan", id, "of their own", "--fee-basis-points", "65"), "0.65 %")
-	entries, err := store.AuditLog.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
-	require.NoError(t, err)
+	entries := o.audited(id, checkout.ModeLive)
 	require.Len(t, entries, 2)
 	require.Equal(t, "operator", entries[1].Actor)
 	require.Equal(t, "plan: standard (1.00 %) → growth (0.80 %)", entries[1].Detail)
@@ -40,42 +40,22 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	got = decode[shownMerchant](t, o.must("merchant", "show", id, "--json"))
 	require.Equal(t, 290, got.Fee)
 	require.Equal(t, json.Number("0.25"), got.FeeFixed)
-	entries, err = store.AuditLog.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
-	require.NoError(t, err)
-	require.Equal(t, "plan: fixed (2.90 % + 0.30) → fixed (2.90 % + 0.25)", entries[0].Detail)
+	require.Equal(t, "plan: fixed (2.90 % + 0.30) → fixed (2.90 % + 0.25)", o.audited(id, checkout.ModeLive)[0].Detail)
 	require.Contains(t, o.must("merchant", "plan", id, "growth", "--fee-fixed", "0"), "0.80 % of each payment;")
 
 	for _, fixed := range []string{"-0.30", "0.305", "100.01", "0,30", "1e1", ""} {
 		o.refused("must be from 0.00 to 100.00, with at most 2 decimals", "merchant", "plan", id, "theirs", "--fee-basis-points", "290", "--fee-fixed", fixed)
 	}
-	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-fixed", "0.30")
-	o.refused("needs --fee-basis-points", "merchant", "plan", id, "theirs", "--fee-fixed", "0.30")
-	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free")
-	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free", "--fee-basis-points", "10001")
-	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-basis-points", "1")
-	o.refused("the plan is missing", "merchant", "plan", id)
-	o.refused("not a valid id: expected mer_ and 26 characters", "merchant", "plan", "shop", "growth")
-	o.refused("there is no merchant", "merchant", "plan", checkout.NewID(checkout.PrefixMerchant), "growth")
-}
-
-func TestKey_IsInTheAuditLog(t *testing.T) {
-	o := newOperator(t)
-	id := o.merchant()
-	secret := o.must("key", "create", id, "--mode", "live", "--label", "server")
-	store := o.store()
-	keys, err := store.Merchants.APIKeys(t.Context(), id)
-	require.NoError(t, err)
-	for range 2 {
-		o.must("key", "revoke", keys[0].ID)
+	for call, want := range map[string]string{
+		id + " growth --fee-fixed 0.30":       "another fee needs another name",
+		id + " growth --fee-basis-points 1":   "another fee needs another name",
+		id + " theirs --fee-fixed 0.30":       "needs --fee-basis-points",
+		id + " free":                          "needs --fee-basis-points",
+		id + " free --fee-basis-points 10001": "needs --fee-basis-points",
+		id:                                    "the plan is missing",
+		"shop growth":                         "not a valid id: expected mer_ and 26 characters",
+		checkout.NewID(checkout.PrefixMerchant) + " growth": "there is no merchant",
+	} {
+		o.refused(want, append([]string{"merchant", "plan"}, strings.Fields(call)...)...)
 	}
-	entries, err := store.AuditLog.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, pg.Page{Limit: 10})
-	require.NoError(t, err)
-	require.Len(t, entries, 2)
-	for i, action := range []string{"api_key.revoked", "api_key.created"} {
-		require.Equal(t, action, entries[i].Action)
-		require.Equal(t, "operator", entries[i].Actor)
-		require.Contains(t, entries[i].Detail, keys[0].Last4)
-		require.NotContains(t, entries[i].Detail, secret[:20])
-	}
-	require.Equal(t, "“server”, ends in "+keys[0].Last4+", may do everything", entries[1].Detail, "as for a key of the dashboard")
 }

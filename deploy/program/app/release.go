@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,8 +137,8 @@ func knowsBoth(queues []client.WorkerDeploymentTaskQueueInfo) bool {
 
 // requireDrained returns an error while open runs need the workers of build, or new runs begin there.
 func (b builds) requireDrained(ctx context.Context, build string) error {
-	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	if _, notFound := errors.AsType[*serviceerror.NotFound](err); err != nil && !notFound {
+	known, err := b.known(ctx)
+	if err != nil {
 		return fmt.Errorf("build %s: %w", build, err)
 	}
 	if released(known) == build {
@@ -158,6 +159,15 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	}
 	b.report(fmt.Sprintf(said, build))
 	return nil
+}
+
+// known returns what Temporal knows of the builds, nothing before workers with a build id have run.
+func (b builds) known(ctx context.Context) (client.WorkerDeploymentDescribeResponse, error) {
+	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	if _, notFound := errors.AsType[*serviceerror.NotFound](err); notFound {
+		err = nil
+	}
+	return known, err
 }
 
 // released returns the build on which new runs start, "" when there is none.
@@ -224,12 +234,9 @@ func (b builds) release(ctx context.Context, build string) error {
 
 // countRuns prints how many open runs each build has, and how many have none.
 func (b builds) countRuns(ctx context.Context) error {
-	got, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
-	if _, notFound := errors.AsType[*serviceerror.NotFound](err); err != nil && !notFound {
-		return fmt.Errorf("count runs: %w", err)
-	}
-	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)
-	if err != nil {
+	got, err := b.known(ctx)
+	polling, noPollers := service.PollingBuilds(ctx, b.temporal, b.name)
+	if err := cmp.Or(err, noPollers); err != nil {
 		return fmt.Errorf("count runs: %w", err)
 	}
 	var lines []string

@@ -22,11 +22,8 @@ DATABASE_URL and no other setting, and it changes nothing.`,
 	args:   words(),
 	flags:  func(f *pflag.FlagSet) { f.String("day", "", "the `date`, such as 2026-11-22 (default yesterday)") },
 	asJSON: true,
-	check: func(c *call) error {
-		_, err := parseDay(c.text("day"), time.Now())
-		return err
-	},
-	run: withKeyless(keylessCall.reportDay),
+	check:  reading(func(c *call) (time.Time, error) { return parseDay(c.text("day"), time.Now()) }),
+	run:    withKeyless(keylessCall.reportDay),
 }
 
 // parseDay returns the begin of a day, "" for the one before now.
@@ -45,79 +42,74 @@ func parseDay(text string, now time.Time) (time.Time, error) {
 }
 
 func (c keylessCall) reportDay(ctx context.Context) (result, error) {
-	day, err := parseDay(c.text("day"), time.Now())
-	if err != nil {
-		return nil, err
-	}
+	day := c.order.(time.Time)
 	r, err := c.Books.DayReport(ctx, day)
 	if err != nil {
 		return nil, err
 	}
-	date, books := day.Format(time.DateOnly), booksOf(r)
-	got := result{data{map[string]any{
-		"day": date, "charges": books.charges.objects(), "booked": books.booked.objects(),
-		"refunds": books.refunds.objects(), "disputes": books.disputes.objects(), "payouts": books.payouts.objects(),
-		"float": books.floats.objects(), "ledger": books.ledger.objects(), "ledger_agrees": r.Agrees(),
-		"open_findings": books.findings.objects(),
-	}}, fmt.Sprintf("The live books of %s, UTC", date)}
-	for _, list := range []*table{
-		books.charges, earnings(r.Booked), books.refunds, books.disputes, books.payouts, books.floats, books.ledger,
-		books.findings,
-	} {
-		got = append(got, "", list.orNone())
-	}
+	date, agrees := day.Format(time.DateOnly), "The ledger agrees."
 	if !r.Agrees() {
-		return append(got, "", "The ledger does not agree: see the column DIFFERENCE."), nil
+		agrees = "The ledger does not agree: see the column DIFFERENCE."
 	}
-	return append(got, "", "The ledger agrees."), nil
+	object := map[string]any{"day": date, "ledger_agrees": r.Agrees()}
+	got := result{data{object}, fmt.Sprintf("The live books of %s, UTC", date)}
+	for _, part := range booksOf(r) {
+		if part.key != "" {
+			object[part.key] = part.objects()
+		}
+		if part.key != "booked" { // the earnings show it to people
+			got = append(got, "", part.orNone())
+		}
+	}
+	return append(got, "", agrees), nil
 }
 
-// dayBooks are the tables of a report. Every amount is a decimal in a string.
-type dayBooks struct {
-	charges, booked, refunds, disputes, payouts, floats, ledger, findings *table
+// A part of a report is a table under a key in JSON, "" for people only. Every amount is a decimal in a string.
+type part struct {
+	key string
+	*table
 }
 
-func booksOf(r storage.DayReport) dayBooks {
-	b := dayBooks{
-		charges: newTable(
-			"plan:PLAN", "fee:FEE", "number:CHARGES", "sum:SUM", "earned:EARNED", "acquirer_cost:ACQUIRER'S COST",
-			"margin:MARGIN", "currency:CURRENCY", "acquirer_cost_unknown:COST NOT KNOWN YET",
-		),
-		booked:   newTable("account", "asset", "amount"),
-		refunds:  newTable("reason:REFUNDS", "status:STATE", "number:NUMBER", "sum:SUM", "currency:CURRENCY"),
-		disputes: newTable("type:DISPUTES", "number:NUMBER", "sum:SUM", "currency:CURRENCY"),
-		payouts: newTable(
-			"state:PAYOUTS", "number:NUMBER", "sum:SUM", "currency:CURRENCY", "source_sum:FROM", "source_currency:CURRENCY",
-		),
-		floats: floatTable(r.Floats),
-		ledger: newTable(
-			"what:LEDGER NOW", "asset:ASSET", "ledger:BOOKED", "expected:SHOULD BE", "under_way:UNDER WAY",
-			"difference:DIFFERENCE",
-		),
-		findings: newTable("kind:OPEN FINDING", "id", "opened_at:SINCE", "subject:ABOUT", "detail:WHAT DIFFERS"),
-	}
+// booksOf returns the parts of a report in their order.
+func booksOf(r storage.DayReport) []part {
+	charges := newTable(
+		"plan:PLAN", "fee:FEE", "number:CHARGES", "sum:SUM", "earned:EARNED", "acquirer_cost:ACQUIRER'S COST",
+		"margin:MARGIN", "currency:CURRENCY", "acquirer_cost_unknown:COST NOT KNOWN YET",
+	)
 	for _, p := range r.Plans {
-		b.charges.add(p.Plan, p.Fee(), p.Charges, p.Sum, p.Earned, p.Cost, p.Margin(), p.Currency, p.CostUnknown)
+		charges.add(p.Plan, p.Fee(), p.Charges, p.Sum, p.Earned, p.Cost, p.Margin(), p.Currency, p.CostUnknown)
 	}
+	booked := newTable("account", "asset", "amount")
 	for _, d := range r.Booked {
-		b.booked.add(d.Account, d.Asset, d.Amount)
+		booked.add(d.Account, d.Asset, d.Amount)
 	}
+	refunds := newTable("reason:REFUNDS", "status:STATE", "number:NUMBER", "sum:SUM", "currency:CURRENCY")
 	for _, d := range r.Refunds {
-		b.refunds.add(d.Reason, d.Status, d.Refunds, d.Sum, d.Currency)
+		refunds.add(d.Reason, d.Status, d.Refunds, d.Sum, d.Currency)
 	}
+	disputes := newTable("type:DISPUTES", "number:NUMBER", "sum:SUM", "currency:CURRENCY")
 	for _, d := range r.Disputes {
-		b.disputes.add(d.Type, d.Disputes, d.Sum, d.Currency)
+		disputes.add(d.Type, d.Disputes, d.Sum, d.Currency)
 	}
+	payouts := newTable(
+		"state:PAYOUTS", "number:NUMBER", "sum:SUM", "currency:CURRENCY", "source_sum:FROM", "source_currency:CURRENCY",
+	)
 	for _, p := range r.Payouts {
-		b.payouts.add(p.State, p.Payouts, p.Sum, p.Currency, p.Source, p.SourceCurrency)
+		payouts.add(p.State, p.Payouts, p.Sum, p.Currency, p.Source, p.SourceCurrency)
 	}
+	ledger := newTable("what:LEDGER NOW", "asset:ASSET", "ledger:BOOKED", "expected:SHOULD BE", "under_way:UNDER WAY",
+		"difference:DIFFERENCE")
 	for _, k := range r.Checks {
-		b.ledger.add(k.What, k.Asset, k.Ledger, k.Expected, k.UnderWay, k.Difference)
+		ledger.add(k.What, k.Asset, k.Ledger, k.Expected, k.UnderWay, k.Difference)
 	}
+	findings := newTable("kind:OPEN FINDING", "id", "opened_at:SINCE", "subject:ABOUT", "detail:WHAT DIFFERS")
 	for _, f := range r.Findings {
-		b.findings.add(f.Kind, f.ID, showTime(&f.OpenedAt), f.Subject, f.Detail)
+		findings.add(f.Kind, f.ID, showTime(&f.OpenedAt), f.Subject, f.Detail)
 	}
-	return b
+	return []part{
+		{"charges", charges}, {"booked", booked}, {"", earnings(r.Booked)}, {"refunds", refunds}, {"disputes", disputes},
+		{"payouts", payouts}, {"float", floatTable(r.Floats)}, {"ledger", ledger}, {"open_findings", findings},
+	}
 }
 
 // floatTable is a table of what the treasury has, and how long it lasts.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -79,28 +80,13 @@ func (c storeCall) cancelTransfer(ctx context.Context) (got result, err error) {
 }
 
 func (c storeCall) showTreasury(ctx context.Context) (result, error) {
-	accounts, err := c.Treasury.TreasuryAccounts(ctx, c.mode())
-	if err != nil {
-		return nil, err
-	}
-	balances, err := c.Books.LedgerBalances(ctx, c.mode())
-	if err != nil {
-		return nil, err
-	}
-	findings, err := c.Books.OpenFindings(ctx, c.mode())
-	if err != nil {
-		return nil, err
-	}
-	transfers, err := c.liveTransfers(ctx, accounts)
-	if err != nil {
-		return nil, err
-	}
-	held, err := c.Payouts.HeldPayouts(ctx, c.mode())
-	if err != nil {
-		return nil, err
-	}
-	floats, err := c.Treasury.Floats(ctx, c.mode())
-	if err != nil {
+	accounts, noAccounts := c.Treasury.TreasuryAccounts(ctx, c.mode())
+	balances, noBalances := c.Books.LedgerBalances(ctx, c.mode())
+	findings, noFindings := c.Books.OpenFindings(ctx, c.mode())
+	transfers, noTransfers := c.liveTransfers(ctx, accounts)
+	held, noHolds := c.Payouts.HeldPayouts(ctx, c.mode())
+	floats, noFloats := c.Treasury.Floats(ctx, c.mode())
+	if err := cmp.Or(noAccounts, noBalances, noFindings, noTransfers, noHolds, noFloats); err != nil {
 		return nil, err
 	}
 	holds := newTable(":HELD", ":PAYOUTS", ":SINCE", ":NEXT TRY")
