@@ -34,12 +34,16 @@ var (
 	linkShape  = regexp.MustCompile(`\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)`)
 )
 
-func readDocument(t *testing.T, name string) document {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+// at returns the path of a file of the repository.
+func at(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
+
+func read(t *testing.T, name string) string {
+	content, err := os.ReadFile(at(name))
 	require.NoError(t, err)
-	return newDocument(name, string(content))
+	return string(content)
 }
+
+func readDocument(t *testing.T, name string) document { return newDocument(name, read(t, name)) }
 
 func newDocument(name, content string) document {
 	d := document{name: name, text: fencedCode.ReplaceAllString(content, ""), headings: map[string]bool{}, anchors: map[string]bool{}}
@@ -75,7 +79,6 @@ func anchor(heading string) string {
 // broken says why the link of d leads nowhere; empty when it does not, or leads
 // to another host.
 func (d document) broken(t *testing.T, target string) string {
-	t.Helper()
 	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 		return ""
 	}
@@ -83,7 +86,7 @@ func (d document) broken(t *testing.T, target string) string {
 	to := d
 	if file != "" {
 		name := path.Join(path.Dir(d.name), file)
-		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+		if _, err := os.Stat(at(name)); err != nil {
 			return "there is no " + name
 		}
 		if fragment == "" || path.Ext(name) != ".md" {
@@ -99,7 +102,6 @@ func (d document) broken(t *testing.T, target string) string {
 
 // eachFile calls do with each file of the repository that has the extension.
 func eachFile(t *testing.T, extension string, do func(name string)) {
-	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -151,9 +153,7 @@ func TestDocuments_TheLinkTestCanFail(t *testing.T) {
 // TestDocuments_TheREADMEIsShort: a newcomer reads it whole.
 func TestDocuments_TheREADMEIsShort(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join(root, "README.md"))
-	require.NoError(t, err)
-	require.LessOrEqual(t, strings.Count(string(content), "\n"), 150)
+	require.LessOrEqual(t, strings.Count(read(t, "README.md"), "\n"), 150)
 }
 
 // TestDecisions_AreInTheIndex: api/decisions.md lists every point of
@@ -174,14 +174,11 @@ func TestDecisions_AreInTheIndex(t *testing.T) {
 
 // eachDecision calls do with the file, the name and the text of each point.
 func eachDecision(t *testing.T, do func(theme, point, text string)) {
-	t.Helper()
 	eachFile(t, ".md", func(name string) {
 		if path.Dir(name) != "api/decisions" {
 			return
 		}
-		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		require.NoError(t, err)
-		for _, section := range strings.Split(string(content), "\n## ")[1:] {
+		for _, section := range strings.Split(read(t, name), "\n## ")[1:] {
 			point, text, _ := strings.Cut(section, "\n")
 			do(name, point, text)
 		}
@@ -216,7 +213,7 @@ func TestDocuments_CitationsAreTrue(t *testing.T) {
 	t.Parallel()
 	faults, citations := map[string]bool{}, 0
 	eachFile(t, ".go", func(name string) {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(name)), nil, parser.ParseComments)
+		file, err := parser.ParseFile(token.NewFileSet(), at(name), nil, parser.ParseComments)
 		require.NoError(t, err)
 		for _, found := range citationShape.FindAllStringSubmatch(comments(file), -1) {
 			citations++
@@ -241,8 +238,7 @@ func comments(file *ast.File) string {
 // untrue says why nobody finds the cited words; empty when they are a heading of
 // the document.
 func untrue(t *testing.T, name, words string) string {
-	t.Helper()
-	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+	if _, err := os.Stat(at(name)); err != nil {
 		return "there is no such file: name it from the root of the repository"
 	}
 	if !readDocument(t, name).headings[plain(words)] {
@@ -260,26 +256,23 @@ var (
 // foreign key of a table as it was created.
 func TestDocuments_StorageIsDrawn(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join(root, "storage", "README.md"))
-	require.NoError(t, err)
-	drawn := map[string]bool{}
-	for _, found := range regexp.MustCompile(`(?m)^ +(\w+) \|\|--o\{ (\w+) :`).FindAllStringSubmatch(string(content), -1) {
+	content, drawn := read(t, "storage/README.md"), map[string]bool{}
+	for _, found := range regexp.MustCompile(`(?m)^ +(\w+) \|\|--o\{ (\w+) :`).FindAllStringSubmatch(content, -1) {
 		drawn[found[1]+" "+found[2]] = true
 	}
 
 	keys := map[string]bool{}
-	migrations, err := filepath.Glob(filepath.Join(root, "storage", "migrations", "*.sql"))
-	require.NoError(t, err)
-	for _, file := range migrations {
-		migration, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, table := range tableShape.FindAllStringSubmatch(string(migration), -1) {
-			require.Contains(t, string(content), "`"+table[1]+"`")
+	eachFile(t, ".sql", func(name string) {
+		if path.Dir(name) != "storage/migrations" {
+			return
+		}
+		for _, table := range tableShape.FindAllStringSubmatch(read(t, name), -1) {
+			require.Contains(t, content, "`"+table[1]+"`")
 			for _, to := range referenceShape.FindAllStringSubmatch(table[2], -1) {
 				keys[to[1]+" "+table[1]] = true
 			}
 		}
-	}
+	})
 	require.Greater(t, len(keys), 15, "the test did not find the tables")
 	require.Equal(t, keys, drawn)
 }

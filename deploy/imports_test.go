@@ -6,10 +6,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -264,22 +263,15 @@ func TestLayout_TopLevelIsExactlyTheAgreedOne(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
-	faults, seen := map[string]bool{}, map[string]bool{}
+	var names []string
 	for _, entry := range entries {
 		name := entry.Name()
-		seen[name] = true
 		// What git ignores is not part of the repository: see .gitignore.
-		ignored := strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".test") || strings.HasSuffix(name, ".prof")
-		if !ignored && !slices.Contains(topLevel, name) {
-			faults[name+" does not belong at the top of the repository: give it a place below, or a reason in README.md and a line in this test"] = true
+		if !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".test") && !strings.HasSuffix(name, ".prof") {
+			names = append(names, name)
 		}
 	}
-	for _, name := range topLevel {
-		if !seen[name] {
-			faults[name+" is missing at the top of the repository"] = true
-		}
-	}
-	report(t, faults)
+	require.Equal(t, topLevel, names, "a new one needs a place below, or a reason in README.md and a line in this test")
 }
 
 func TestLayout_PackagesHaveNamesThatSaySomething(t *testing.T) {
@@ -298,40 +290,20 @@ func TestLayout_PackagesHaveNamesThatSaySomething(t *testing.T) {
 // eachGoFile calls do with each Go file of the repository: its package from the root of the module, its name from there,
 // and its imports. Files for other systems are among them.
 func eachGoFile(t *testing.T, do func(pkg, name string, file *ast.File)) {
-	t.Helper()
-	require.NoError(t, filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	eachFile(t, ".go", func(name string) {
+		if slices.Contains(strings.Split(name, "/"), "testdata") {
+			return
 		}
-		if entry.IsDir() && p != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if entry.IsDir() || filepath.Ext(p) != ".go" {
-			return nil
-		}
-		name, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
+		file, err := parser.ParseFile(token.NewFileSet(), at(name), nil, parser.ImportsOnly)
+		require.NoError(t, err)
 		do(path.Dir(name), name, file)
-		return nil
-	}))
+	})
 }
 
 // report fails the test with one sentence for each fault.
 func report(t *testing.T, faults map[string]bool) {
 	t.Helper()
-	sentences := make([]string, 0, len(faults))
-	for fault := range faults {
-		sentences = append(sentences, fault)
-	}
-	slices.Sort(sentences)
-	for _, sentence := range sentences {
+	for _, sentence := range slices.Sorted(maps.Keys(faults)) {
 		t.Error(sentence)
 	}
 }

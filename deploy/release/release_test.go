@@ -20,7 +20,6 @@ import (
 
 // packed returns the files of a release by name.
 func packed(t *testing.T) map[string]string {
-	t.Helper()
 	source, err := build.Source("deploy/release", "README.md")
 	require.NoError(t, err)
 	files, err := filesOf(source)

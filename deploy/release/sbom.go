@@ -39,7 +39,5 @@ func writeSBOM(program, version string) error {
 
 func component(kind cyclonedx.ComponentType, module *debug.Module) *cyclonedx.Component {
 	url := "pkg:golang/" + module.Path + "@" + module.Version
-	return &cyclonedx.Component{
-		Type: kind, BOMRef: url, Name: module.Path, Version: module.Version, PackageURL: url,
-	}
+	return &cyclonedx.Component{Type: kind, BOMRef: url, Name: module.Path, Version: module.Version, PackageURL: url}
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -36,20 +37,17 @@ type operator struct {
 }
 
 func newOperator(t *testing.T) operator {
-	t.Helper()
 	t.Parallel()
 	return newOperatorAlone(t)
 }
 
 // newOperatorAlone is newOperator for a test that is not parallel.
 func newOperatorAlone(t *testing.T) operator {
-	t.Helper()
 	db := storagetest.New(t)
 	return operator{t: t, db: db, url: db.URL}
 }
 
 func (o operator) run(args ...string) (out, notes string, err error) {
-	o.t.Helper()
 	var outBuffer, notesBuffer bytes.Buffer
 	err = app.Main(o.t.Context(), args, append(o.environment, "DATABASE_URL="+o.url), &outBuffer, &notesBuffer)
 	return outBuffer.String(), notesBuffer.String(), err
@@ -57,7 +55,6 @@ func (o operator) run(args ...string) (out, notes string, err error) {
 
 // must runs a call that must succeed, and returns its standard output.
 func (o operator) must(args ...string) string {
-	o.t.Helper()
 	out, _, err := o.run(args...)
 	require.NoError(o.t, err, args)
 	return out
@@ -65,7 +62,6 @@ func (o operator) must(args ...string) string {
 
 // refused runs a call that must fail without a change and without standard output.
 func (o operator) refused(want string, args ...string) error {
-	o.t.Helper()
 	out, notes, err := o.run(args...)
 	require.ErrorContains(o.t, err, want, args)
 	require.Empty(o.t, out+notes, args)
@@ -74,7 +70,6 @@ func (o operator) refused(want string, args ...string) error {
 
 // wrong runs a wrong call: its error is one line without the key.
 func (o operator) wrong(want string, args ...string) {
-	o.t.Helper()
 	err := o.refused(want, args...)
 	require.NotContains(o.t, err.Error(), testKey[8:24])
 	require.NotContains(o.t, err.Error(), "\n", "one line")
@@ -83,7 +78,6 @@ func (o operator) wrong(want string, args ...string) {
 
 // audited returns the entries of a merchant's audit log, the last first.
 func (o operator) audited(merchantID string, mode checkout.Mode) []merchant.AuditEntry {
-	o.t.Helper()
 	owner := checkout.Owner{MerchantID: merchantID, Mode: mode}
 	entries, err := o.store().AuditLog.AuditEntries(o.t.Context(), owner, pg.Page{Limit: 10})
 	require.NoError(o.t, err)
@@ -97,19 +91,16 @@ func (o operator) withKeys() operator {
 }
 
 func (o operator) merchant() string {
-	o.t.Helper()
 	return strings.TrimSpace(o.must("merchant", "create", "--name", "Shop"))
 }
 
 // store returns a store as in the API process.
 func (o operator) store() *storage.Store {
-	o.t.Helper()
 	return o.db.Open(o.t, 2)
 }
 
 // authenticate checks a key as the API does for each request.
 func authenticate(t *testing.T, store *storage.Store, key string) (storage.Caller, error) {
-	t.Helper()
 	hash, ok := merchant.HashAPIKey(key)
 	require.True(t, ok)
 	rate := storage.Rate{PerSecond: 10, Burst: 10}
@@ -118,7 +109,6 @@ func authenticate(t *testing.T, store *storage.Store, key string) (storage.Calle
 }
 
 func decode[T any](t *testing.T, text string) (v T) {
-	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
 	return v
 }
@@ -242,4 +232,17 @@ func TestKeyCreate_TheKeyIsInNoLogAndNotInTheDatabase(t *testing.T) {
 		require.NotContains(t, text, key[8:40])
 	}
 	require.Equal(t, key[len(key)-4:], decode[[]listedKey](t, list)[0].Last4)
+}
+
+// A script must not take a command for done that was stopped while it waited.
+func TestMain_ACommandThatIsStoppedWhileItWaitsFails(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	environment := []string{"DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "CHECKOUT_MASTER_KEYS=" + storagetest.New(t).MasterKeys}
+	var out, notes bytes.Buffer
+	err := app.Main(ctx, []string{"treasury", "freeze", checkout.NewID(checkout.PrefixTreasury)}, environment, &out, &notes)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, app.ExitStatus(err))
+	require.NoError(t, app.Main(ctx, []string{"api"}, environment, &out, &notes), "a process ends when it is stopped")
 }

@@ -25,7 +25,6 @@ var allCommands = []string{
 
 // run calls Main without settings.
 func run(t *testing.T, args ...string) (out, notes string, err error) {
-	t.Helper()
 	var outBuffer, notesBuffer bytes.Buffer
 	err = Main(t.Context(), args, nil, &outBuffer, &notesBuffer)
 	return outBuffer.String(), notesBuffer.String(), err

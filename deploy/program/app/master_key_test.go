@@ -11,7 +11,6 @@ import (
 
 // newMasterKey runs the command without any setting.
 func newMasterKey(t *testing.T) (id, entry string) {
-	t.Helper()
 	entry = strings.TrimSpace(operator{t: t}.must("master-key", "new"))
 	id, _, _ = strings.Cut(entry, ":")
 	return id, entry

@@ -15,7 +15,6 @@ import (
 
 // heldPayout is the payout of a live payment that the customer disputes.
 func (o operator) heldPayout(store *storage.Store) checkout.Ref {
-	o.t.Helper()
 	ctx, owner := o.t.Context(), checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeLive}
 	s := storagetest.Session(o.t, store, owner)
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "pi_1")

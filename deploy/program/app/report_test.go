@@ -15,7 +15,6 @@ import (
 
 // charge pays a live session of 10.00 EUR for USDC, which the plan in force earns from.
 func (o operator) charge(store *storage.Store, merchantID string) {
-	o.t.Helper()
 	owner := checkout.Owner{MerchantID: merchantID, Mode: checkout.ModeLive}
 	s := storagetest.Session(o.t, store, owner, func(s *checkout.Session) { s.Amount = 1000 })
 	id := storagetest.Begin(o.t, store, s.Ref, storage.NewPayment{}, "")
@@ -25,14 +24,12 @@ func (o operator) charge(store *storage.Store, merchantID string) {
 
 // yesterday moves everything into one day.
 func (o operator) yesterday() {
-	o.t.Helper()
 	o.exec(`SET session_replication_role = replica;
 		UPDATE transaction SET completed_at = '2026-10-01T12:00:00Z'; UPDATE payout SET created_at = '2026-10-01T23:59:59.999Z';
 		UPDATE ledger_entry SET created_at = '2026-10-01T00:00:00Z'`)
 }
 
 func (o operator) exec(sql string) {
-	o.t.Helper()
 	o.db.Exec(o.t, sql)
 }
 

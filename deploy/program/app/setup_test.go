@@ -91,7 +91,6 @@ func TestSetup_NamesTheCommandsOfAHostedTemporal(t *testing.T) {
 
 // serve returns the address.
 func (h *hosted) serve(t *testing.T) string {
-	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := grpc.NewServer()

@@ -279,9 +279,7 @@ func payoutAddressRules(testNetworks bool, live, test Networks) address.Rules {
 	return address.Rules{
 		TestNetworks: testNetworks,
 		Reserved:     map[checkout.Mode][]string{checkout.ModeLive: live.reserved(), checkout.ModeTest: test.reserved()},
-		Sanctioned: map[checkout.Mode]address.List{
-			checkout.ModeLive: live.Sanctioned, checkout.ModeTest: test.Sanctioned,
-		},
+		Sanctioned:   map[checkout.Mode]address.List{checkout.ModeLive: live.Sanctioned, checkout.ModeTest: test.Sanctioned},
 	}
 }
 

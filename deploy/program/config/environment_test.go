@@ -14,7 +14,6 @@ import (
 
 // file writes a file and returns its path.
 func file(t *testing.T, content string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "setting")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path

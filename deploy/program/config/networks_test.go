@@ -76,7 +76,6 @@ func TestLive_RefusesWrongSettings(t *testing.T) {
 
 // refused checks each bad setting after the others.
 func refused(t *testing.T, settings []string, bad ...string) {
-	t.Helper()
 	for _, b := range bad {
 		requireFault(t, slices.Concat(settings, []string{b}), b)
 	}
@@ -84,7 +83,6 @@ func refused(t *testing.T, settings []string, bad ...string) {
 
 // requireFault checks that the settings are refused with an error that names the setting bad, and quotes no secret.
 func requireFault(t *testing.T, settings []string, bad string) {
-	t.Helper()
 	_, err := config.Load(good(settings...))
 	name, _, _ := strings.Cut(bad, "=")
 	require.ErrorContains(t, err, name, bad)

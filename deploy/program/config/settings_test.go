@@ -54,7 +54,6 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 
 // settingsTable returns a row for each field of the struct that is read from the environment.
 func settingsTable(t *testing.T, in, of string) string {
-	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), in, nil, parser.ParseComments)
 	require.NoError(t, err)
 	var table strings.Builder
@@ -88,7 +87,6 @@ func settingsTable(t *testing.T, in, of string) string {
 }
 
 func configFields(t *testing.T, file *ast.File, of string) []*ast.Field {
-	t.Helper()
 	var fields []*ast.Field
 	ast.Inspect(file, func(node ast.Node) bool {
 		if named, ok := node.(*ast.TypeSpec); ok && named.Name.Name == of {
@@ -101,7 +99,6 @@ func configFields(t *testing.T, file *ast.File, of string) []*ast.Field {
 }
 
 func tagOf(t *testing.T, field *ast.Field) reflect.StructTag {
-	t.Helper()
 	tag, err := strconv.Unquote(field.Tag.Value)
 	require.NoError(t, err)
 	return reflect.StructTag(tag)

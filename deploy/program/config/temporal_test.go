@@ -91,7 +91,6 @@ func TestTemporal_TakesRenewedSecretsWithoutARestart(t *testing.T) {
 }
 
 func issue(t *testing.T, a *authority.Authority, name string) (certificate, key string) {
-	t.Helper()
 	dir := a.Issue(t, name, time.Hour)
 	return filepath.Join(dir, authority.CertificateFile), filepath.Join(dir, authority.KeyFile)
 }

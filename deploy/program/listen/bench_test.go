@@ -172,20 +172,17 @@ func (b *bench) start() (stop func() error, ended <-chan struct{}) {
 
 // run starts a listener and stops it when look returns true.
 func (b *bench) run(look func() bool) {
-	b.t.Helper()
 	stop, _ := b.start()
 	b.await(look)
 	require.NoError(b.t, stop())
 }
 
 func (b *bench) await(look func() bool) {
-	b.t.Helper()
 	require.Eventually(b.t, look, 20*time.Second, time.Millisecond)
 }
 
 // fails runs a listener that ends by itself and returns its error.
 func (b *bench) fails() error {
-	b.t.Helper()
 	stop, ended := b.start()
 	<-ended
 	return stop()
@@ -193,7 +190,6 @@ func (b *bench) fails() error {
 
 // begun runs once without any event, so that the next run catches up.
 func (b *bench) begun() *bench {
-	b.t.Helper()
 	b.run(b.says("events from now on"))
 	return b
 }

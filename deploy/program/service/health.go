@@ -2,11 +2,16 @@ package service
 
 import (
 	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/api"
 	"example.com/checkout/api/health"
 )
 
@@ -34,4 +39,45 @@ func oneIf(is bool) int64 {
 		return 1
 	}
 	return 0
+}
+
+// gate answers with one handler until it gets the next one.
+type gate struct{ handler atomic.Pointer[http.Handler] }
+
+// newGate returns a gate that answers with state's health until it is opened. Open it before state works.
+func newGate(state *health.State) *gate {
+	g := &gate{}
+	g.open(api.Waiting(state, g))
+	return g
+}
+
+func (g *gate) open(next http.Handler) { g.handler.Store(&next) }
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*g.handler.Load()).ServeHTTP(w, r) }
+
+// untilStopped returns a context that lasts delay longer than stopped. When stopped ends, state is not ready at
+// once. So proxies learn of the stop while the process still answers.
+func untilStopped(
+	stopped context.Context, state *health.State, delay time.Duration,
+) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(stopped))
+	forget := context.AfterFunc(stopped, func() {
+		state.MarkStopping()
+		slog.InfoContext(ctx, "stopping", "delay", delay)
+		time.AfterFunc(delay, cancel)
+	})
+	return ctx, func() {
+		forget()
+		cancel()
+	}
+}
+
+// either returns a context that ends with the first of both.
+func either(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a)
+	forget := context.AfterFunc(b, cancel)
+	return ctx, func() {
+		forget()
+		cancel()
+	}
 }

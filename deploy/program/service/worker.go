@@ -128,10 +128,8 @@ func workerOptions(
 		Live: live, Test: test,
 		CheckoutURL: cfg.PageURL, AllowLoopback: cfg.AllowLoopback, TestSchedule: cfg.TestSchedule,
 		EndpointMaxInFlight: int(cfg.EndpointMaxInFlight),
-		EndpointFailure: storage.FailureRules{
-			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
-		},
-		DeploymentName: cfg.Temporal.DeploymentName, BuildID: cfg.Temporal.BuildID,
+		EndpointFailure:     storage.FailureRules{FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter},
+		DeploymentName:      cfg.Temporal.DeploymentName, BuildID: cfg.Temporal.BuildID,
 	}.Options(ctx)
 	for mode, synced := range options.Synced {
 		err = errors.Join(err, measureTreasury(mode, synced))

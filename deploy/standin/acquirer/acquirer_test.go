@@ -133,7 +133,6 @@ func TestKill_ForgetsNothing(t *testing.T) {
 }
 
 func host(t *testing.T, address string) string {
-	t.Helper()
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	return u.Host

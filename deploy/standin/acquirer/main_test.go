@@ -21,7 +21,6 @@ const secretKey = "sk_test_double"
 
 // start runs a double in this process, over a database of its own when o names none.
 func start(t *testing.T, o acquirer.Options) *acquirer.Acquirer {
-	t.Helper()
 	o.SecretKey = secretKey
 	if o.DatabaseURL == "" {
 		o.DatabaseURL = pgtemp.ForTest(t, nil)
@@ -50,7 +49,6 @@ func send(t *testing.T, baseURL string, c call) (*http.Response, error) {
 
 // do sends the call and returns the status, the body and whether it is a replay.
 func do(t *testing.T, apiURL string, c call) (status int, body map[string]any, replayed bool) {
-	t.Helper()
 	response, err := send(t, apiURL, c)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -60,14 +58,12 @@ func do(t *testing.T, apiURL string, c call) (status int, body map[string]any, r
 
 // mustDo is do for a call that succeeds.
 func mustDo(t *testing.T, apiURL string, c call) map[string]any {
-	t.Helper()
 	status, body, _ := do(t, apiURL, c)
 	require.Equal(t, http.StatusOK, status, "%s %s: %v", c.method, c.path, body)
 	return body
 }
 
 func newIntent(t *testing.T, apiURL string) string {
-	t.Helper()
 	return mustDo(t, apiURL, call{method: "POST", path: "/v1/payment_intents", form: intentForm()})["id"].(string)
 }
 
@@ -79,7 +75,6 @@ func intentForm() url.Values {
 }
 
 func newToken(t *testing.T, apiURL, card string) string {
-	t.Helper()
 	return mustDo(t, apiURL, call{
 		method: "POST", path: "/v1/test_helpers/confirmation_tokens", form: url.Values{"payment_method": {"pm_card_" + card}},
 	})["id"].(string)
@@ -93,7 +88,6 @@ func confirmCall(intent, token string) call {
 
 // count counts rows of a double's table, of which from may say which ones.
 func count(t *testing.T, databaseURL, from string) (rows int) {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), databaseURL)
 	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
@@ -103,6 +97,5 @@ func count(t *testing.T, databaseURL, from string) (rows int) {
 
 // eventually waits until check returns true.
 func eventually(t *testing.T, check func() bool) {
-	t.Helper()
 	require.Eventually(t, check, time.Minute, 10*time.Millisecond)
 }

@@ -56,7 +56,6 @@ func TestWithout_NeedsNoStub(t *testing.T) {
 }
 
 func write(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))

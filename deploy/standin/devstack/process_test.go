@@ -81,7 +81,6 @@ func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {
 
 // startRole runs path in a role. It returns the process's id and the id that the process prints.
 func startRole(t *testing.T, path, name string, args ...string) (pid, told int) {
-	t.Helper()
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), role+"="+name)
 	out, err := cmd.StdoutPipe()
