@@ -16,7 +16,7 @@ func TestBitcoin_HasDefaultsAndAPasswordInAFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("battery canary\n"), 0o600))
-	node := slices.Concat(real, []string{"CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332"})
+	node := environment("live", "CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332")
 	c, err := config.Load(good(node...))
 	require.NoError(t, err)
 	for _, missing := range []error{c.Live.ForAPI(), c.Live.ForWorker()} {
@@ -43,30 +43,12 @@ func TestBitcoin_HasDefaultsAndAPasswordInAFile(t *testing.T) {
 	require.ErrorContains(t, c.Live.ForWorker(), "CHECKOUT_BITCOIN_SIGNER_PASSWORD_FILE is not set")
 }
 
-func TestBitcoin_RefusesWrongSettings(t *testing.T) {
+func TestBitcoin_ModesMayShareANodeButNotAWallet(t *testing.T) {
 	t.Parallel()
-	live := slices.Concat(real, []string{"CHECKOUT_BITCOIN_RPC_URL=http://worker@node.example:8332"})
-	refused(t, live,
-		"CHECKOUT_BITCOIN_RPC_URL=http://node.example:8332", "CHECKOUT_BITCOIN_RPC_URL=http://worker:canary@node.example:8332",
-		"CHECKOUT_BITCOIN_RPC_URL=canary", "CHECKOUT_BITCOIN_SIGNER_URL=canary", "CHECKOUT_BITCOIN_NETWORK=signet",
-		"CHECKOUT_BITCOIN_CONFIRMATIONS=0", "CHECKOUT_BITCOIN_CONFIRMATIONS=canary", "CHECKOUT_BITCOIN_FEE_TARGET=1009",
-		"CHECKOUT_BITCOIN_MAX_FEE_RATE=0", "CHECKOUT_BITCOIN_BATCH_INTERVAL=-1s", "CHECKOUT_BITCOIN_BATCH_INTERVAL=5m",
-	)
-	refused(t, real, "CHECKOUT_BITCOIN_SIGNER_URL=http://a@b")
-
-	double := slices.Concat(simulated, []string{"CHECKOUT_BITCOIN_NETWORK=regtest", "CHECKOUT_BITCOIN_RPC_URL=http://worker@127.0.0.1:5"})
-	c, err := config.Load(good(double...))
+	c, err := config.Load(good(slices.Concat(environment("simulated"), environment("test"), []string{
+		"CHECKOUT_BITCOIN_NETWORK=regtest", "CHECKOUT_BITCOIN_RPC_URL=http://worker@127.0.0.1:5", "CHECKOUT_TEST_BITCOIN_NETWORK=regtest",
+		"CHECKOUT_TEST_BITCOIN_RPC_URL=http://tester@127.0.0.1:5", "CHECKOUT_TEST_BITCOIN_WALLET=tests",
+	})...))
 	require.NoError(t, err)
 	require.True(t, c.Live.Bitcoin())
-	refused(t, double,
-		"CHECKOUT_BITCOIN_NETWORK=main", "CHECKOUT_BITCOIN_RPC_URL=http://worker@10.0.0.1:5",
-		"CHECKOUT_BITCOIN_SIGNER_URL=http://worker@10.0.0.1:5",
-	)
-
-	test := slices.Concat(double, ofTest, []string{"CHECKOUT_TEST_BITCOIN_RPC_URL=http://tester@127.0.0.1:5",
-		"CHECKOUT_TEST_BITCOIN_NETWORK=regtest"})
-	requireFault(t, test, "CHECKOUT_TEST_BITCOIN_WALLET")
-	_, err = config.Load(good(append(test, "CHECKOUT_TEST_BITCOIN_WALLET=tests")...))
-	require.NoError(t, err)
-	refused(t, test, "CHECKOUT_TEST_BITCOIN_NETWORK=main")
 }

@@ -1,35 +1,73 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/workflows/checkout"
 )
 
-// real are the settings of live mode of both processes together.
-var real = []string{
-	"CHECKOUT_STRIPE_SECRET_KEY=rk_live_canary", "CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_live_1", "CHECKOUT_STRIPE_WEBHOOK_SECRETS=whsec_canary,whsec_canary2",
-	"CHECKOUT_ETHEREUM_RPC_URLS=https://a.example/canary,https://b.example", "CHECKOUT_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-	"CHECKOUT_ETHEREUM_SIGNER_URL=http://signer.example", "CHECKOUT_LIVE_MAX_PAYOUT=2500", "CHECKOUT_LIVE_MAX_DAY=100000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=10000.50",
-	"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=5000",
+// settings is testdata/settings.yaml.
+var settings = sync.OnceValue(func() (all struct {
+	Environments map[string][]string
+	Refused      []refusal
+}) {
+	text, err := os.ReadFile("testdata/settings.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &all)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
+
+// A refusal has settings that are refused after other ones.
+type refusal struct {
+	After, Plus, Settings []string
+	Instead, Command      string
 }
 
-var simulated = []string{
-	"CHECKOUT_LIVE_SIMULATED=true", "CHECKOUT_STRIPE_SECRET_KEY=sk_test_canary", "CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_1",
-	"CHECKOUT_STRIPE_WEBHOOK_SECRETS=whsec_canary", "CHECKOUT_STRIPE_API_URL=http://127.0.0.1:1", "CHECKOUT_STRIPE_JS_URL=http://127.0.0.1:2/stripe.js",
-	"CHECKOUT_ETHEREUM_RPC_URLS=http://127.0.0.1:3", "CHECKOUT_ETHEREUM_CHAIN_ID=31337", "CHECKOUT_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-	"CHECKOUT_ETHEREUM_SIGNER_URL=http://127.0.0.1:3", "CHECKOUT_RATE_KRAKEN_URL=http://127.0.0.1:4", "CHECKOUT_RATE_COINBASE_URL=http://127.0.0.1:4",
-	"CHECKOUT_LIVE_MAX_PAYOUT=2500", "CHECKOUT_LIVE_MAX_DAY=100000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=10000",
-	"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=5000",
+// environment returns the settings of environments of the file, and more.
+func environment(name string, more ...string) []string {
+	return slices.Concat(settings().Environments[name], more)
+}
+
+// TestLoad_NamesTheWrongSettingAndQuotesNone: nothing starts with one real endpoint among simulated ones, for example.
+func TestLoad_NamesTheWrongSettingAndQuotesNone(t *testing.T) {
+	t.Parallel()
+	require.Greater(t, len(settings().Refused), 10)
+	for _, r := range settings().Refused {
+		before := good()
+		for _, name := range r.After {
+			require.NotEmpty(t, environment(name), name)
+			before = append(before, environment(name)...)
+		}
+		for _, bad := range r.Settings {
+			requireFault(t, r, slices.Concat(before, r.Plus, []string{bad}), bad)
+		}
+	}
+}
+
+func requireFault(t *testing.T, r refusal, settings []string, bad string) {
+	_, err := config.Load(settings)
+	if r.Command == "setup" {
+		_, err = config.LoadSetup(settings)
+	}
+	name, _, _ := strings.Cut(bad, "=")
+	require.ErrorContains(t, err, cmp.Or(r.Instead, name), bad)
+	require.NotContains(t, err.Error(), "canary", bad)
 }
 
 func TestLive_IsOffARealOneOrASimulatedOne(t *testing.T) {
@@ -37,7 +75,7 @@ func TestLive_IsOffARealOneOrASimulatedOne(t *testing.T) {
 	c, err := config.Load(good())
 	require.NoError(t, err)
 	require.False(t, c.Live.On())
-	for _, all := range [][]string{real, simulated} {
+	for _, all := range [][]string{environment("live"), environment("simulated")} {
 		c, err := config.Load(good(all...))
 		require.NoError(t, err)
 		require.True(t, c.Live.On())
@@ -45,48 +83,6 @@ func TestLive_IsOffARealOneOrASimulatedOne(t *testing.T) {
 		require.NoError(t, c.Live.ForAPI())
 		require.NoError(t, c.Live.ForWorker())
 	}
-}
-
-// TestLive_OneRealEndpointAmongSimulatedOnes and the reverse: nothing starts.
-func TestLive_OneRealEndpointAmongSimulatedOnes(t *testing.T) {
-	t.Parallel()
-	refused(t, simulated,
-		"CHECKOUT_STRIPE_API_URL=", "CHECKOUT_STRIPE_API_URL=https://api.stripe.com", "CHECKOUT_STRIPE_JS_URL=https://js.stripe.com/dahlia/stripe.js",
-		"CHECKOUT_ETHEREUM_RPC_URLS=http://127.0.0.1:3,http://10.0.0.1:3", "CHECKOUT_ETHEREUM_RPC_URLS=https://node.example/canary", "CHECKOUT_RATE_KRAKEN_URL=",
-		"CHECKOUT_RATE_COINBASE_URL=https://api.exchange.coinbase.com", "CHECKOUT_ETHEREUM_SIGNER_URL=http://signer.example", "CHECKOUT_ETHEREUM_CHAIN_ID=1",
-		"CHECKOUT_STRIPE_SECRET_KEY=sk_live_canary",
-	)
-	refused(t, real,
-		"CHECKOUT_STRIPE_API_URL=http://127.0.0.1:1", "CHECKOUT_STRIPE_JS_URL=http://127.0.0.1:2/stripe.js", "CHECKOUT_RATE_KRAKEN_URL=http://127.0.0.1:4",
-		"CHECKOUT_RATE_COINBASE_URL=http://127.0.0.1:4",
-	)
-}
-
-func TestLive_RefusesWrongSettings(t *testing.T) {
-	t.Parallel()
-	refused(t, real,
-		"CHECKOUT_STRIPE_SECRET_KEY=sk_test_canary", "CHECKOUT_STRIPE_SECRET_KEY=canary", "CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_canary",
-		"CHECKOUT_STRIPE_WEBHOOK_SECRETS=canary", "CHECKOUT_RATE_MAX_DEVIATION=canary", "CHECKOUT_RATE_SPREAD=1", "CHECKOUT_RATE_SPREAD_STABLE=-1%",
-		"CHECKOUT_LIVE_MAX_PAYOUT=canary", "CHECKOUT_LIVE_MAX_DAY=-1", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1.005", "CHECKOUT_LIVE_MAX_DAY=1e400", "CHECKOUT_RATE_CHAINLINK_FEEDS=canary",
-		"CHECKOUT_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_LIVE_PAYOUT_PATIENCE=1s", "CHECKOUT_LIVE_SIMULATED=canary",
-		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=0", "CHECKOUT_LIVE_PAYOUT_DELAY=-1s", "CHECKOUT_SANCTIONS_FILE=/canary", "CHECKOUT_SANCTIONS_ORACLE=canary",
-	)
-	requireFault(t, slices.Concat(real, []string{"CHECKOUT_ETHEREUM_KEYSTORE=/tmp/key"}), "CHECKOUT_ETHEREUM_SIGNER_URL")
-}
-
-// refused checks each bad setting after the others.
-func refused(t *testing.T, settings []string, bad ...string) {
-	for _, b := range bad {
-		requireFault(t, slices.Concat(settings, []string{b}), b)
-	}
-}
-
-// requireFault checks that the settings are refused with an error that names the setting bad, and quotes no secret.
-func requireFault(t *testing.T, settings []string, bad string) {
-	_, err := config.Load(good(settings...))
-	name, _, _ := strings.Cut(bad, "=")
-	require.ErrorContains(t, err, name, bad)
-	require.NotContains(t, err.Error(), "canary", bad)
 }
 
 func TestLive_NamesWhatEachProcessNeeds(t *testing.T) {
@@ -107,20 +103,10 @@ func TestLive_NamesWhatEachProcessNeeds(t *testing.T) {
 	require.NotContains(t, c.Live.ForWorker().Error(), "canary")
 }
 
-// ofTest are the settings of test mode's own networks of both processes together.
-var ofTest = []string{
-	"CHECKOUT_TEST_CARDS=stripe", "CHECKOUT_TEST_CHAINS=networks",
-	"CHECKOUT_TEST_STRIPE_SECRET_KEY=rk_test_canary", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_test_1", "CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS=whsec_canary",
-	"CHECKOUT_TEST_ETHEREUM_RPC_URLS=https://sepolia.example/canary", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=11155111",
-	"CHECKOUT_TEST_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "CHECKOUT_TEST_ETHEREUM_SIGNER_URL=http://signer.example",
-	"CHECKOUT_TEST_MAX_PAYOUT=25", "CHECKOUT_TEST_MAX_DAY=1000", "CHECKOUT_TEST_MERCHANT_MAX_DAY=100",
-	"CHECKOUT_TEST_MERCHANT_MAX_UNSETTLED=50", "CHECKOUT_TEST_PAYOUT_DELAY=1h",
-}
-
 func TestTestNetworks_AreTheSandboxByDefault(t *testing.T) {
 	t.Parallel()
 	keyOnly := good("CHECKOUT_TEST_STRIPE_SECRET_KEY=sk_test_canary", "CHECKOUT_TEST_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
-	for _, environment := range [][]string{good(), good(real...), keyOnly} {
+	for _, environment := range [][]string{good(), good(environment("live")...), keyOnly} {
 		c, err := config.Load(environment)
 		require.NoError(t, err)
 		require.False(t, c.Test.On())
@@ -131,7 +117,7 @@ func TestTestNetworks_AreTheSandboxByDefault(t *testing.T) {
 
 func TestTestNetworks_HaveTheSettingsOfLiveMode(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load(good(slices.Concat(real, ofTest)...))
+	c, err := config.Load(good(slices.Concat(environment("live"), environment("test"))...))
 	require.NoError(t, err)
 	require.NoError(t, c.Test.ForAPI())
 	require.NoError(t, c.Test.ForWorker())
@@ -171,7 +157,7 @@ func TestSanctions_TheFileIsReadAtStart(t *testing.T) {
 
 	for content, line := range map[string]string{"\n" + payee + "\n0x12canary\n": "line 3", "canary": "line 1"} {
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		refused(t, nil, "CHECKOUT_SANCTIONS_FILE="+file)
+		requireFault(t, refusal{}, good("CHECKOUT_SANCTIONS_FILE="+file), "CHECKOUT_SANCTIONS_FILE=")
 		_, err := config.LoadStores([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_SANCTIONS_FILE=" + file})
 		require.EqualError(t, err, "CHECKOUT_SANCTIONS_FILE "+line+" is no address of Ethereum or Bitcoin")
 	}
@@ -190,20 +176,4 @@ func TestTestNetworks_EachMayBeTheSandboxAlone(t *testing.T) {
 			require.False(t, strings.Contains(err.Error(), "STRIPE_") && strings.Contains(err.Error(), "ETHEREUM_"), err)
 		}
 	}
-}
-
-func TestTestNetworks_RefusesWrongSettings(t *testing.T) {
-	t.Parallel()
-	refused(t, ofTest,
-		"CHECKOUT_TEST_CARDS=canary", "CHECKOUT_TEST_CHAINS=stripe", "CHECKOUT_TEST_STRIPE_SECRET_KEY=sk_live_canary",
-		"CHECKOUT_TEST_STRIPE_SECRET_KEY=rk_live_canary", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_live_canary", "CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS=canary",
-		"CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_TEST_STRIPE_API_URL=http://127.0.0.1:1",
-		"CHECKOUT_TEST_SIMULATED=canary", "CHECKOUT_TEST_MAX_PAYOUT=canary", "CHECKOUT_TEST_PAYOUT_PATIENCE=1s", "CHECKOUT_TEST_RATE_SPREAD=1",
-		"CHECKOUT_TEST_PAYOUT_DELAY=-1s", "CHECKOUT_TEST_SANCTIONS_FILE=/canary", "CHECKOUT_TEST_SANCTIONS_ORACLE=0x1",
-	)
-	const isSimulated = "CHECKOUT_TEST_SIMULATED=true"
-	refused(t, []string{"CHECKOUT_TEST_CHAINS=networks", isSimulated}, "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1")
-	requireFault(t, slices.Concat(ofTest, []string{isSimulated}), "CHECKOUT_TEST_ETHEREUM_RPC_URLS")
-	requireFault(t, slices.Concat(simulated, ofTest, []string{"CHECKOUT_TEST_ETHEREUM_CHAIN_ID=31337"}),
-		"CHECKOUT_TEST_ETHEREUM_TREASURY")
 }
