@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"example.com/checkout/deploy/program/app"
 	"example.com/checkout/storage"
@@ -121,76 +122,39 @@ func words(table string) (lines [][]string) {
 	return lines
 }
 
-func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
+// TestMain_SaysWhatIsWrongWithTheCall before a database or a file is asked.
+func TestMain_SaysWhatIsWrongWithTheCall(t *testing.T) {
 	t.Parallel()
-	o := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"} // a call that is wrong is refused before anything is asked
-	mer, key := checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixAPIKey)
-	create := func(flags ...string) []string { return append([]string{"key", "create", mer}, flags...) }
-	shop := func(flags ...string) []string {
-		return append([]string{"merchant", "create", "--name", "Shop"}, flags...)
-	}
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, resume, show, stop-address, suspend; checkout merchant --help explains"},
-		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key create --help explains"},
-		{[]string{"key", "create", key, "--mode", "test", "--label", "a"}, "not a valid id: expected mer_ and 26 characters, as shown by checkout merchant list"},
-		{create("--label", "a"), "--mode is missing: test or live"},
-		{create("--label", "a", "--mode", "both"), `--mode must be test or live, not "both"`},
-		{create("--mode", "test", "--label", ""), "--label is missing or empty"},
-		{create("--mode", "test", "--label", "  "), "--label is missing or empty"},
-		{create("--mode", "test", "--label", strings.Repeat("é", 101)), "--label must have at most 100 characters"},
-		{create("--mode", "test", "--label", "a\u202eb"), "--label must not have control or invisible characters"},
-		{create("--mode", "test", "--label", "a\xff"), "--label must not have control or invisible characters"},
-		{create("--mode", "test", "--label"), "flag needs an argument: --label"},
-		{create("--mode", "test", "--label", "a", "--scopes", ""), "--scopes is empty; scopes are full, read, checkout:read"},
-		{create("--mode", "test", "--label", "a", "--scopes", "read,checkout:delete"), `--scopes: "checkout:delete" is not a scope; scopes are full, read, checkout:read`},
-		{create("--mode", "test", "--label", "a", "--scopes", "events:write"), `"events:write" is not a scope`},
-		{[]string{"key", "list", strings.ToUpper(mer)}, "not a valid id"},
-		{[]string{"key", "revoke", mer}, "not a valid id: expected key_ and 26 characters, as shown by checkout key list"},
-		{[]string{"merchant", "create"}, "--name is missing or empty"},
-		{[]string{"merchant", "create", "--name", "a\x1b[2J"}, "--name must not have control"},
-		{shop("--plan", ""), "--plan is missing or empty"},
-		{shop("--mode", "prod"), `--mode must be test, live or both, not "prod"`},
-		{shop("--payout", "USDC"), "must be CURRENCY=network:address, such as USDC=ethereum:0x…"},
-		{shop("--payout", "USDC=ethereum:"), "must be CURRENCY=network:address"},
-		{shop("--payout", "DOGE=dogecoin:abc"), `"DOGE" is not a payout currency; use one of USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum`},
-		{shop("--payout", "BTC=ethereum:0xabc"), `BTC is paid out on bitcoin, not on "ethereum"`},
-		{shop("--payout", "ETH=ethereum:0x abc"), "the address must have at most 200 printable characters and no spaces"},
-		{shop("--payout", "ETH=ethereum:"+strings.Repeat("a", 201)), "the address must have at most 200 printable"},
-		{shop("--payout", "ETH=ethereum:0xa", "--payout", "ETH=ethereum:0xb"), "ETH appears twice"},
-		{shop("--mode", "both", "--payout", "ETH=ethereum:sandbox:shop"), "--payout ETH: the address exists in test mode only"},
-		{shop("--payout", "ETH=ethereum:0xabc"), "--payout ETH: the address must be 0x and 40 hexadecimal digits"},
-		{shop("--mode", "live", "--payout", "USDC=ethereum:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD"), "--payout USDC: the address has a checksum"},
-		{shop("--mode", "both", "--payout", "BTC=bitcoin:tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"), "--payout BTC: the address is of another Bitcoin network"},
-		{shop("--owner", "ann@shop"), "--owner is not a bare e-mail address"},
-		{[]string{"key", "revoke", testKey}, "not a valid id"},
-		{[]string{"merchant", "show", "mer_1"}, "not a valid id"},
-		{[]string{"treasury", "show", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
-		{[]string{"finding", "list", "--mode", "prod"}, `--mode must be test or live, not "prod"`},
-	} {
-		o.wrong(c.want, c.args...)
-	}
-}
-
-func TestListen_SaysWhatIsWrongWithTheCall(t *testing.T) {
-	t.Parallel()
-	const key = "CHECKOUT_API_KEY="
-	for _, c := range []struct {
+	text, err := os.ReadFile("testdata/wrong_calls.yaml")
+	require.NoError(t, err)
+	mer := checkout.NewID(checkout.PrefixMerchant)
+	ids := strings.NewReplacer("‹merchant›", mer, "‹key›", checkout.NewID(checkout.PrefixAPIKey))
+	type wrongCall struct {
+		Call     []string
+		Want     string
 		settings []string
-		want     string
-		args     []string
-	}{
-		{[]string{key + "sk_live_" + testKey[8:]}, "CHECKOUT_API_KEY must be a test key", nil},
-		{[]string{key + testKey}, "--api (CHECKOUT_API_URL) must be https://", []string{"--api", "http://api.example"}},
-		{[]string{key + testKey}, `"--since" flag: must be a duration such as 10m`, []string{"--since", "monday"}},
-		{[]string{key + testKey}, "unknown flag: --api-key; checkout listen --help explains", []string{"--api-key=" + testKey}},
-		{[]string{key + testKey}, "too many arguments", []string{testKey}},
-		{[]string{key + testKey, "CHECKOUT_API_KEY_FILE=/secret"}, "listen: CHECKOUT_API_KEY_FILE and CHECKOUT_API_KEY must not both be set", nil},
-	} {
-		call := append([]string{"listen", "--forward-to=http://127.0.0.1:3000"}, c.args...)
-		operator{t: t, environment: c.settings}.wrong(c.want, call...)
+	}
+	var calls []wrongCall
+	require.NoError(t, yaml.Unmarshal([]byte(ids.Replace(string(text))), &calls))
+	require.Greater(t, len(calls), 40)
+	create, listen := []string{"key", "create", mer, "--mode", "test", "--label"}, []string{"listen", "--forward-to=http://127.0.0.1:3000"}
+	const key = "CHECKOUT_API_KEY="
+	o := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"}
+	for _, c := range append(calls, []wrongCall{
+		{append(create, strings.Repeat("é", 101)), "--label must have at most 100 characters", nil},
+		{append(create, "a\xff"), "--label must not have control or invisible characters", nil},
+		{[]string{"key", "list", strings.ToUpper(mer)}, "not a valid id", nil},
+		{[]string{"merchant", "create", "--name", "Shop", "--payout", "ETH=ethereum:" + strings.Repeat("a", 201)}, "the address must have at most 200 printable", nil},
+		{[]string{"key", "revoke", testKey}, "not a valid id", nil},
+		{listen, "CHECKOUT_API_KEY must be a test key", []string{key + "sk_live_" + testKey[8:]}},
+		{append(listen, "--api", "http://api.example"), "--api (CHECKOUT_API_URL) must be https://", []string{key + testKey}},
+		{append(listen, "--since", "monday"), `"--since" flag: must be a duration such as 10m`, []string{key + testKey}},
+		{append(listen, "--api-key="+testKey), "unknown flag: --api-key; checkout listen --help explains", []string{key + testKey}},
+		{append(listen, testKey), "too many arguments", []string{key + testKey}},
+		{listen, "listen: CHECKOUT_API_KEY_FILE and CHECKOUT_API_KEY must not both be set", []string{key + testKey, "CHECKOUT_API_KEY_FILE=/secret"}},
+	}...) {
+		o.environment = c.settings
+		o.wrong(c.Want, c.Call...)
 	}
 }
 

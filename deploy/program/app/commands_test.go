@@ -111,31 +111,8 @@ func TestMain_WithoutACommandExplainsItself(t *testing.T) {
 	}
 }
 
-func TestMain_NamesWhatIsWrongInOneLine(t *testing.T) {
+func TestMain_NamesTheSettingsThatAreMissing(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ call, want string }{
-		{"mrchant", `there is no command "mrchant" (did you mean merchant?); checkout --help explains`},
-		{"sk_test_1", "there is no such command; checkout --help explains"},
-		{"key lst", `key: there is no command "lst" (did you mean list?); checkout key --help explains`},
-		{"key", "key: the command is missing: create, list, revoke; checkout key --help explains"},
-		{"help nonsense", `help: there is no command "nonsense"; checkout help --help explains`},
-		{"completion tcsh", `completion: there is no command "tcsh" (did you mean bash or zsh or fish?); checkout completion --help explains`},
-		{"completion", "completion: the command is missing: bash, fish, powershell, zsh; checkout completion --help explains"},
-		{"--nonsense", "unknown flag: --nonsense; checkout --help explains"},
-		{"api --port=1", "api: unknown flag: --port; checkout api --help explains"},
-		{"api now", "api: too many arguments; quote values with spaces; checkout api --help explains"},
-		{"release", "release: BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD is missing; checkout release --help explains"},
-		{"release -runs", "release: use --runs instead of -runs; checkout release --help explains"},
-		{"release --runs b1", "release: too many arguments; quote values with spaces; checkout release --help explains"},
-		{"replay cs_1", "replay: not a valid id: expected whd_ and 26 characters, as shown by checkout delivery failed; checkout replay --help explains"},
-		{"key revoke -sk_test_1", "key revoke: unknown flag; names of flags begin with --; checkout key revoke --help explains"},
-		{"delivery failed --limit x", `delivery failed: invalid argument "x" for "--limit" flag: strconv.ParseInt: parsing "x": invalid syntax; checkout delivery failed --help explains`},
-	} {
-		out, notes, err := run(t, strings.Fields(c.call)...)
-		require.EqualError(t, err, c.want, c.call)
-		require.Empty(t, out+notes, c.call)
-		require.Equal(t, 2, ExitStatus(err), c.call)
-	}
 	_, _, err := run(t, "setup")
 	require.ErrorContains(t, err, "DATABASE_URL is not set")
 	require.Equal(t, 1, ExitStatus(err), "the call is right, the settings are not")
