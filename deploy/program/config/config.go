@@ -24,6 +24,7 @@ import (
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -35,7 +36,7 @@ type Config struct {
 	// Keys that seal webhook secrets: `id:base64` of 32 bytes, several separated by commas.
 	// `checkout master-key new` makes one.
 	// The first one seals, all of them unseal.
-	MasterKeys string `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
+	Keys *pg.Keyring `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
 	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them, and so does what
 	// waits for a treasury account; the reads and the writes of one merchant use a third each.
 	DatabaseMaxConns int32 `env:"CHECKOUT_DATABASE_MAX_CONNS" envDefault:"20"`
@@ -58,7 +59,7 @@ type Config struct {
 	TemporalUIURL string `env:"CHECKOUT_TEMPORAL_UI_URL"`
 	// Addresses and networks of the proxies in front, separated by commas. `X-Forwarded-For` is
 	// trusted only from these. Behind another proxy all customers share one rate limit.
-	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
+	Proxies []netip.Prefix `env:"CHECKOUT_TRUSTED_PROXIES"`
 
 	// Where a worker answers `/healthz` and `/readyz`. An API answers them at `CHECKOUT_API_ADDRESS`.
 	HealthAddress string `env:"CHECKOUT_HEALTH_ADDRESS" envDefault:"127.0.0.1:8084"`
@@ -66,7 +67,7 @@ type Config struct {
 	// least this long to drain. At most 1m.
 	StopDelay time.Duration `env:"CHECKOUT_STOP_DELAY" envDefault:"0s"`
 	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
-	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
+	Level slog.Level `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
 	// Requests a second of one test key, counted separately for reads and writes.
 	TestRateLimit float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
@@ -89,7 +90,7 @@ type Config struct {
 	SessionLifetime time.Duration `env:"CHECKOUT_TEST_SESSION_LIFETIME" envDefault:"1h"`
 	// Five delays of at least 1s for test deliveries, such as `5s,10s,15s,20s,30s`. Live ones keep the
 	// schedule.
-	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
+	TestSchedule webhook.Schedule `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
 
 	// How long all first attempts to a webhook must fail before it is marked as failing and its people get an
 	// e-mail; at least 1m, or 0s: never.
@@ -128,12 +129,8 @@ type Config struct {
 	Live Networks
 	Test Networks `env:"-"`
 
-	// Parsed from the above.
-	Keys         *pg.Keyring      `env:"-"`
-	Level        slog.Level       `env:"-"`
-	TestSchedule webhook.Schedule `env:"-"` // nil: the schedule of the interface document
-	Proxies      []netip.Prefix   `env:"-"`
-	SMTP         *mail.SMTP       `env:"-"` // nil: no mail is sent
+	// SMTP is made of the above; nil: no mail is sent.
+	SMTP *mail.SMTP `env:"-"`
 }
 
 // Load reads environment, a list of NAME=value. Its error names every wrong setting and never
@@ -159,7 +156,7 @@ func load[T any](
 		}
 	}
 	settings := read(environment, report)
-	for name, err := range describe[T](env.ParseWithOptions(filled, env.Options{Environment: settings})) {
+	for name, err := range parse(filled, settings) {
 		report(name, err)
 	}
 	check(settings, report)
@@ -174,15 +171,8 @@ func load[T any](
 	return errors.Join(all...)
 }
 
-// check parses what the environment's parser left as text, and passes the faults of the settings to
-// report.
+// check passes the faults of the settings to report.
 func (c *Config) check(report func(name string, err error)) {
-	var err error
-	c.Keys, err = pg.ParseKeyring(c.MasterKeys)
-	report("CHECKOUT_MASTER_KEYS", err)
-	if c.Level.UnmarshalText([]byte(c.LogLevel)) != nil {
-		report("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
-	}
 	report("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
 	c.Pooler.check(report)
 	c.checkAddresses(report)
@@ -195,11 +185,7 @@ func (c *Config) check(report func(name string, err error)) {
 	} {
 		report(name, between(perSecond, 0.1, 100_000)) // the most that one PostgreSQL can count
 	}
-	c.Proxies, err = parseNetworks(c.TrustedProxies)
-	report("CHECKOUT_TRUSTED_PROXIES", err)
 	report("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
-	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
-	report("CHECKOUT_TEST_RETRY_SCHEDULE", err)
 	if c.EndpointFailingAfter != 0 {
 		report("CHECKOUT_ENDPOINT_FAILING_AFTER", atLeast(c.EndpointFailingAfter, time.Minute))
 	}
@@ -229,8 +215,7 @@ func (c *Config) checkMail(report func(name string, err error)) {
 
 // parseTest fills the networks of test mode.
 func (c *Config) parseTest(settings map[string]string, report func(name string, err error)) {
-	environment := testNetworks(settings)
-	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: environment})) {
+	for name, err := range parse(&c.Test, testNetworks(settings)) {
 		report(testName(name), err)
 	}
 }
@@ -283,11 +268,25 @@ func payoutAddressRules(testNetworks bool, live, test Networks) address.Rules {
 	}
 }
 
-// describe returns the faults that the environment's parser found in settings of type T, by setting
-// and without values.
-func describe[T any](err error) map[string]error {
+// parsers read the settings whose types are not Go's own. Their errors quote no value.
+var parsers = map[reflect.Type]env.ParserFunc{
+	reflect.TypeFor[pg.Keyring](): func(text string) (any, error) {
+		keys, err := pg.ParseKeyring(text)
+		if err != nil {
+			return nil, err
+		}
+		return *keys, nil
+	},
+	reflect.TypeFor[[]netip.Prefix]():   func(text string) (any, error) { return parseNetworks(text) },
+	reflect.TypeFor[webhook.Schedule](): func(text string) (any, error) { return ParseSchedule(text) },
+	reflect.TypeFor[money.Amount]():     func(text string) (any, error) { return dollars(text) },
+	reflect.TypeFor[Feeds]():            func(text string) (any, error) { return feeds(text) },
+}
+
+// parse fills a struct from settings. It returns the faults by setting and without values.
+func parse[T any](filled *T, settings map[string]string) map[string]error {
 	var all env.AggregateError
-	if !errors.As(err, &all) {
+	if !errors.As(env.ParseWithOptions(filled, env.Options{Environment: settings, FuncMap: parsers}), &all) {
 		return nil
 	}
 	faults := map[string]error{}
@@ -303,10 +302,25 @@ func describe[T any](err error) map[string]error {
 		case errors.As(e, &empty):
 			faults[empty.Key] = errors.New("is empty")
 		case errors.As(e, &parse):
-			faults[settingName(reflect.TypeFor[T](), parse.Name)] = fmt.Errorf("must be a %s", parse.Type)
+			faults[settingName(reflect.TypeFor[T](), parse.Name)] = faultOf(parse)
 		}
 	}
 	return faults
+}
+
+// faultOf says what a setting must be.
+func faultOf(e env.ParseError) error {
+	is := e.Type
+	if is.Kind() == reflect.Pointer {
+		is = is.Elem()
+	}
+	if _, own := parsers[is]; own || is == reflect.TypeFor[Fraction]() {
+		return e.Err
+	}
+	if is == reflect.TypeFor[slog.Level]() {
+		return errors.New("must be debug, info, warn or error")
+	}
+	return fmt.Errorf("must be a %s", is)
 }
 
 // settingName returns the environment variable of a field of a settings' struct, or of a struct in it.

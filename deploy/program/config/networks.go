@@ -92,27 +92,27 @@ type Networks struct {
 	// How old a price of kraken and coinbase may be.
 	RateMaxAge time.Duration `env:"CHECKOUT_RATE_MAX_AGE" envDefault:"1m"`
 	// How far the sources may differ.
-	RateMaxDeviation string `env:"CHECKOUT_RATE_MAX_DEVIATION" envDefault:"1%"`
+	MaxDeviation Fraction `env:"CHECKOUT_RATE_MAX_DEVIATION" envDefault:"1%"`
 	// The treasury's margin on a rate to USDC and USDT.
-	RateSpreadStable string `env:"CHECKOUT_RATE_SPREAD_STABLE" envDefault:"0.5%"`
+	SpreadStable Fraction `env:"CHECKOUT_RATE_SPREAD_STABLE" envDefault:"0.5%"`
 	// The treasury's margin on a rate to ETH and BTC.
-	RateSpread string `env:"CHECKOUT_RATE_SPREAD" envDefault:"1%"`
+	Spread Fraction `env:"CHECKOUT_RATE_SPREAD" envDefault:"1%"`
 	// Address of a simulated kraken.
 	KrakenURL string `env:"CHECKOUT_RATE_KRAKEN_URL"`
 	// Address of a simulated coinbase.
 	CoinbaseURL string `env:"CHECKOUT_RATE_COINBASE_URL"`
 	// Chainlink's feeds on another chain than the main network, such as `ETH/USD=0x…`, separated by commas.
-	ChainlinkFeeds []string `env:"CHECKOUT_RATE_CHAINLINK_FEEDS"`
+	Feeds Feeds `env:"CHECKOUT_RATE_CHAINLINK_FEEDS"`
 
 	// The largest payout in US dollars. What would be larger is not charged. Needed by both.
-	MaxPayout string `env:"CHECKOUT_LIVE_MAX_PAYOUT"`
+	MaxPayout money.Amount `env:"CHECKOUT_LIVE_MAX_PAYOUT"`
 	// All payouts of a day together, in US dollars. Needed by both.
-	MaxDay string `env:"CHECKOUT_LIVE_MAX_DAY"`
+	MaxDay money.Amount `env:"CHECKOUT_LIVE_MAX_DAY"`
 	// All payouts of a merchant in a day together, in US dollars. Needed by both.
-	MaxMerchantDay string `env:"CHECKOUT_LIVE_MERCHANT_MAX_DAY"`
+	MaxMerchantDay money.Amount `env:"CHECKOUT_LIVE_MERCHANT_MAX_DAY"`
 	// All payouts of a merchant together, in US dollars, whose charges Stripe has not made available yet. What
 	// is above it waits. Needed by both.
-	MaxMerchantUnsettled string `env:"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"`
+	MaxMerchantUnsettled money.Amount `env:"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"`
 	// How long a payout waits after its payment, at least.
 	PayoutDelay time.Duration `env:"CHECKOUT_LIVE_PAYOUT_DELAY" envDefault:"0s"`
 	// How long a payout may wait before it fails, and how long its exchange rate is locked for a retry.
@@ -127,13 +127,19 @@ type Networks struct {
 	SanctionsOracle string `env:"CHECKOUT_SANCTIONS_ORACLE"`
 	// Sanctioned are the addresses of the file.
 	Sanctioned address.List `env:"-"`
+}
 
-	// Limits are those of the payouts. A limit is 0 when it is not set.
-	Limits treasury.PayoutLimits `env:"-"`
-	// MaxDeviation, SpreadStable and Spread are parts of one.
-	MaxDeviation, SpreadStable, Spread decimal.Decimal `env:"-"`
-	// Feeds are the addresses of Chainlink's feeds by price, nil for those of the main network.
-	Feeds map[string]string `env:"-"`
+// A Fraction is a part of one.
+type Fraction struct{ decimal.Decimal }
+
+// Feeds are the addresses of Chainlink's feeds by price, nil for those of the main network.
+type Feeds map[string]string
+
+// Limits returns the limits of the payouts. A limit is 0 when it is not set.
+func (n Networks) Limits() treasury.PayoutLimits {
+	return treasury.PayoutLimits{
+		Payout: n.MaxPayout, Day: n.MaxDay, MerchantDay: n.MaxMerchantDay, MerchantUnsettled: n.MaxMerchantUnsettled,
+	}
 }
 
 // On reports whether any of the networks is configured.
@@ -206,8 +212,6 @@ func (n *Networks) check(reportAs func(name string, err error)) {
 	if !n.Mode.Live() && n.Chains && n.EthereumChainID == 1 {
 		report("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network: Sepolia is 11155111"))
 	}
-	n.readRates(report)
-	n.readLimits(report)
 	if n.EthereumKeystore != "" && n.EthereumSignerURL != "" {
 		report("CHECKOUT_ETHEREUM_SIGNER_URL",
 			fmt.Errorf("must not be set together with %s", n.name("CHECKOUT_ETHEREUM_KEYSTORE")))
@@ -337,10 +341,10 @@ func (n Networks) ForWorker() error {
 
 // needsLimits notes the limits of payouts: neither process charges what could not be paid out.
 func (n Networks) needsLimits(present map[string]bool) {
-	present["CHECKOUT_LIVE_MAX_PAYOUT"] = n.Limits.Payout != 0
-	present["CHECKOUT_LIVE_MAX_DAY"] = n.Limits.Day != 0
-	present["CHECKOUT_LIVE_MERCHANT_MAX_DAY"] = n.Limits.MerchantDay != 0
-	present["CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"] = n.Limits.MerchantUnsettled != 0
+	present["CHECKOUT_LIVE_MAX_PAYOUT"] = n.MaxPayout != 0
+	present["CHECKOUT_LIVE_MAX_DAY"] = n.MaxDay != 0
+	present["CHECKOUT_LIVE_MERCHANT_MAX_DAY"] = n.MaxMerchantDay != 0
+	present["CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"] = n.MaxMerchantUnsettled != 0
 }
 
 func (n Networks) needed(present map[string]bool) error {
@@ -354,51 +358,10 @@ func (n Networks) needed(present map[string]bool) error {
 	return errors.Join(faults...)
 }
 
-// readLimits fills Limits.
-func (n *Networks) readLimits(report func(name string, err error)) {
-	read := func(name, text string) (limit money.Amount) {
-		if text != "" {
-			var err error
-			limit, err = dollars(text)
-			report(name, err)
-		}
-		return limit
-	}
-	n.Limits = treasury.PayoutLimits{
-		Payout:            read("CHECKOUT_LIVE_MAX_PAYOUT", n.MaxPayout),
-		Day:               read("CHECKOUT_LIVE_MAX_DAY", n.MaxDay),
-		MerchantDay:       read("CHECKOUT_LIVE_MERCHANT_MAX_DAY", n.MaxMerchantDay),
-		MerchantUnsettled: read("CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED", n.MaxMerchantUnsettled),
-	}
-}
-
 // sharesAccount reports whether both would sign with one account of one chain.
 func (n Networks) sharesAccount(other Networks) bool {
 	return n.Chains && other.Chains && n.EthereumChainID == other.EthereumChainID &&
 		strings.EqualFold(n.EthereumTreasury, other.EthereumTreasury)
-}
-
-// readRates parses the settings of exchange rates.
-func (n *Networks) readRates(report func(name string, err error)) {
-	var err error
-	n.MaxDeviation, err = fraction(n.RateMaxDeviation)
-	report("CHECKOUT_RATE_MAX_DEVIATION", err)
-	n.SpreadStable, err = fraction(n.RateSpreadStable)
-	report("CHECKOUT_RATE_SPREAD_STABLE", err)
-	n.Spread, err = fraction(n.RateSpread)
-	report("CHECKOUT_RATE_SPREAD", err)
-	for _, entry := range n.ChainlinkFeeds {
-		price, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
-		if !ok {
-			report("CHECKOUT_RATE_CHAINLINK_FEEDS",
-				errors.New("must be PRICE=ADDRESS, such as ETH/USD=0x…, separated by commas"))
-			return
-		}
-		if n.Feeds == nil {
-			n.Feeds = map[string]string{}
-		}
-		n.Feeds[price] = address
-	}
 }
 
 // KeystorePassword reads the password of the keystore from its file.
@@ -415,14 +378,27 @@ func (n Networks) password(setting, file string) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
-// fraction reads a percentage such as "0.5%" as a part of one.
-func fraction(text string) (decimal.Decimal, error) {
-	number, ok := strings.CutSuffix(text, "%")
+// UnmarshalText reads a percentage such as "0.5%".
+func (f *Fraction) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
 	percent, err := decimal.NewFromString(number)
 	if !ok || err != nil || len(number) > 10 || percent.IsNegative() {
-		return decimal.Decimal{}, errors.New(`must be a percentage such as "0.5%"`)
+		return errors.New(`must be a percentage such as "0.5%"`)
 	}
-	return percent.Shift(-2), nil
+	f.Decimal = percent.Shift(-2)
+	return nil
+}
+
+func feeds(text string) (Feeds, error) {
+	all := Feeds{}
+	for entry := range strings.SplitSeq(text, ",") {
+		price, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok {
+			return nil, errors.New("must be PRICE=ADDRESS, such as ETH/USD=0x…, separated by commas")
+		}
+		all[price] = address
+	}
+	return all, nil
 }
 
 // dollars reads a limit in US dollars as cents.

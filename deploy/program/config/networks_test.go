@@ -126,7 +126,7 @@ func TestTestNetworks_HaveTheSettingsOfLiveMode(t *testing.T) {
 	require.Equal(t, "rk_live_canary", c.Live.StripeSecretKey)
 	require.EqualValues(t, 11155111, c.Test.EthereumChainID)
 	require.EqualValues(t, 1, c.Live.EthereumChainID)
-	require.Equal(t, "25.00 1000.00 100.00", fmt.Sprint(c.Test.Limits.Payout, c.Test.Limits.Day, c.Test.Limits.MerchantDay))
+	require.Equal(t, "25.00 1000.00 100.00", fmt.Sprint(c.Test.MaxPayout, c.Test.MaxDay, c.Test.MaxMerchantDay))
 	require.Equal(t, "0.01 0.005 0.01", fmt.Sprint(c.Test.MaxDeviation, c.Test.SpreadStable, c.Test.Spread))
 	require.EqualValues(t, 200, c.Test.EthereumMaxFeeGwei, "a default")
 	require.Equal(t, c.Live.PayoutPatience, c.Test.PayoutPatience)

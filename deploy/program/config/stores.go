@@ -3,8 +3,6 @@ package config
 import (
 	"strings"
 
-	"github.com/caarlos0/env/v11"
-
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/checkout"
 )
@@ -54,7 +52,7 @@ func (s *Stores) check(report func(name string, err error)) {
 // of another process.
 func addressSettings(mode checkout.Mode, settings map[string]string) Networks {
 	n := Networks{Mode: mode}
-	_ = env.ParseWithOptions(&n, env.Options{Environment: settings})
+	_ = parse(&n, settings)
 	return n
 }
 

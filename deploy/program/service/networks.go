@@ -40,7 +40,7 @@ func payoutSettings(n config.Networks, signs bool) (*worker.PayoutSettings, erro
 			RPCURLs: n.EthereumRPCURLs, ChainID: n.EthereumChainID, Treasury: n.EthereumTreasury, Tokens: n.Tokens(),
 			MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations, SanctionsOracle: n.SanctionsOracle,
 		},
-		Rates: rateOptions(n), Limits: n.Limits, Patience: n.PayoutPatience, Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
+		Rates: rateOptions(n), Limits: n.Limits(), Patience: n.PayoutPatience, Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}
 	if signs {
 		var err error
@@ -83,7 +83,7 @@ func rateOptions(n config.Networks) rate.Options {
 	if n.Feeds != nil {
 		o.Feeds = n.Feeds
 	}
-	o.MaxDeviation, o.SpreadStable, o.Spread = n.MaxDeviation, n.SpreadStable, n.Spread
+	o.MaxDeviation, o.SpreadStable, o.Spread = n.MaxDeviation.Decimal, n.SpreadStable.Decimal, n.Spread.Decimal
 	return o
 }
 
@@ -114,7 +114,7 @@ func openNetworksAPI(
 	if err != nil {
 		return nil, err
 	}
-	bounds := worker.NewPayoutBounds(n.Limits, rates, chains)
+	bounds := worker.NewPayoutBounds(n.Limits(), rates, chains)
 	page.Chains[n.Mode] = map[money.PayoutCurrency]string{}
 	for _, c := range bounds.Currencies {
 		page.Chains[n.Mode][c] = chains[c.Network()].ID

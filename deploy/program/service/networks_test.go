@@ -10,7 +10,6 @@ import (
 
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/treasury"
 )
 
 // TestWorkerNetworks_AWrongKeystoreStopsTheProcess: waiting does not help, and nothing is quoted.
@@ -24,7 +23,7 @@ func TestWorkerNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
 	n := config.Networks{
 		Mode: checkout.ModeLive, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
 		EthereumTreasury: account.Address.Hex(), EthereumKeystore: account.URL.Path, EthereumPasswordFile: password,
-		Limits: treasury.PayoutLimits{Payout: 100, Day: 100, MerchantDay: 100, MerchantUnsettled: 100},
+		MaxPayout: 100, MaxDay: 100, MaxMerchantDay: 100, MaxMerchantUnsettled: 100,
 	}
 	_, err = workerNetworks(n)
 	require.ErrorContains(t, err, "the password is wrong")
@@ -32,7 +31,7 @@ func TestWorkerNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
 	n.EthereumPasswordFile = filepath.Join(dir, "none")
 	_, err = workerNetworks(n)
 	require.ErrorContains(t, err, "CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE cannot be read")
-	n.Limits.MerchantUnsettled = 0
+	n.MaxMerchantUnsettled = 0
 	_, err = workerNetworks(n)
 	require.ErrorContains(t, err, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED is not set: live mode needs it")
 }
