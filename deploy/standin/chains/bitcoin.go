@@ -117,19 +117,16 @@ func (b *Bitcoin) mineUntil(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 			return
 		case <-time.After(b.options.BlockTime):
-			_ = b.mineNext(ctx) // an error means that the node is ending
+			// An error means that the node is ending.
+			if b.empty.Load() {
+				b.mining.Lock()
+				_ = b.mineEmpty(ctx, 1)
+				b.mining.Unlock()
+			} else {
+				_, _ = b.Mine(ctx, 1)
+			}
 		}
 	}
-}
-
-func (b *Bitcoin) mineNext(ctx context.Context) (err error) {
-	if b.empty.Load() {
-		b.mining.Lock()
-		defer b.mining.Unlock()
-		return b.mineEmpty(ctx, 1)
-	}
-	_, err = b.Mine(ctx, 1)
-	return err
 }
 
 // MineEmptyBlocks sets whether the blocks at each BlockTime are empty, as if all waiting transactions paid too little.

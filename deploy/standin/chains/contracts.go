@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
 
@@ -79,22 +80,19 @@ func (a *Anvil) Receipt(ctx context.Context, txHash string) (Receipt, error) {
 
 // Deploy deploys a contract of deploy/standin/chains/contracts by its name and waits until it is mined. The
 // arguments are its constructor's.
-func (a *Anvil) Deploy(ctx context.Context, name string, args ...any) (common.Address, error) {
-	contract, parsed, err := compiled(name)
+func (a *Anvil) Deploy(ctx context.Context, name string, args ...any) (at common.Address, err error) {
+	defer checkout.Wrap(&err, "deploy %s", name)
+	contract, _, packed, err := packCall(name, "", args...)
 	if err != nil {
-		return common.Address{}, err
-	}
-	packed, err := parsed.Pack("", args...)
-	if err != nil {
-		return common.Address{}, fmt.Errorf("deploy %s: %w", name, err)
+		return at, err
 	}
 	hash, err := a.Send(ctx, Transaction{From: a.Accounts[0], Data: append(contract.Creation, packed...)})
 	if err != nil {
-		return common.Address{}, fmt.Errorf("deploy %s: %w", name, err)
+		return at, err
 	}
 	receipt, err := a.Receipt(ctx, hash)
 	if err != nil {
-		return common.Address{}, fmt.Errorf("deploy %s: %w", name, err)
+		return at, err
 	}
 	return *receipt.Contract, nil
 }
@@ -123,11 +121,7 @@ func (a *Anvil) InvokeFrom(
 func (a *Anvil) SendCall(
 	ctx context.Context, from common.Address, name string, at common.Address, method string, args ...any,
 ) (txHash string, err error) {
-	_, parsed, err := compiled(name)
-	if err != nil {
-		return "", err
-	}
-	data, err := parsed.Pack(method, args...)
+	_, _, data, err := packCall(name, method, args...)
 	if err != nil {
 		return "", err
 	}
@@ -135,23 +129,20 @@ func (a *Anvil) SendCall(
 }
 
 // Read calls a method of a contract that returns one value and changes nothing.
-func (a *Anvil) Read(ctx context.Context, name string, at common.Address, method string, args ...any) (any, error) {
-	_, parsed, err := compiled(name)
+func (a *Anvil) Read(ctx context.Context, name string, at common.Address, method string, args ...any) (_ any, err error) {
+	defer checkout.Wrap(&err, "%s.%s", name, method)
+	_, parsed, data, err := packCall(name, method, args...)
 	if err != nil {
 		return nil, err
-	}
-	data, err := parsed.Pack(method, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s.%s: %w", name, method, err)
 	}
 	var output hexutil.Bytes
 	call := map[string]any{"to": at, "data": hexutil.Bytes(data)}
 	if err := a.Call(ctx, &output, "eth_call", call, "latest"); err != nil {
-		return nil, fmt.Errorf("%s.%s: %w", name, method, err)
+		return nil, err
 	}
 	values, err := parsed.Unpack(method, output)
 	if err != nil || len(values) == 0 {
-		return nil, fmt.Errorf("%s.%s: %w", name, method, errors.Join(errors.New("no value"), err))
+		return nil, errors.Join(errors.New("no value"), err)
 	}
 	return values[0], nil
 }
@@ -213,13 +204,12 @@ func (a *Anvil) DeployMarket(ctx context.Context) (Market, error) {
 	}
 
 	var err error
-	if m.USDC, err = next("USDC"); err != nil {
-		return m, err
+	if m.USDC, err = next("USDC"); err == nil {
+		m.USDT, err = next("USDT")
 	}
-	if m.USDT, err = next("USDT"); err != nil {
-		return m, err
+	if err == nil {
+		err = m.deployFeeds(next)
 	}
-	err = m.deployFeeds(next)
 	return m, err
 }
 
@@ -253,6 +243,14 @@ func compiled(name string) (Contract, abi.ABI, error) {
 		return Contract{}, abi.ABI{}, fmt.Errorf("contract %s: %w", name, err)
 	}
 	return c, parsed, nil
+}
+
+// packCall returns a contract, and the data of a call of its method; "" is the constructor.
+func packCall(name, method string, args ...any) (c Contract, parsed abi.ABI, data []byte, err error) {
+	if c, parsed, err = compiled(name); err == nil {
+		data, err = parsed.Pack(method, args...)
+	}
+	return c, parsed, data, err
 }
 
 // Compile compiles the Solidity sources of the repository and returns the contracts by name: those

@@ -38,24 +38,6 @@ func TestTokens_MoveNothingForAnybody(t *testing.T) {
 	}
 }
 
-// TestPoisoner_WritesManyLogsInOneTransaction with both tokens.
-func TestPoisoner_WritesManyLogsInOneTransaction(t *testing.T) {
-	t.Parallel()
-	anvil := ForTest(t, Options{})
-	market, err := anvil.DeployMarket(t.Context())
-	require.NoError(t, err)
-	poisoner, err := anvil.Deploy(t.Context(), "Poisoner")
-	require.NoError(t, err)
-	for _, token := range []common.Address{market.USDC, market.USDT} {
-		require.NoError(t, anvil.Invoke(t.Context(), "Poisoner", poisoner, "poison",
-			token, anvil.Accounts[1], common.Address{}, big.NewInt(1000)))
-		var logs []any
-		require.NoError(t, anvil.Call(t.Context(), &logs, "eth_getLogs",
-			map[string]any{"fromBlock": "latest", "toBlock": "latest", "address": token}))
-		require.Len(t, logs, 1000)
-	}
-}
-
 var write = flag.Bool("compile", false, "write contracts.json and probe.hex anew")
 
 // TestCompile_GivesTheCommittedCode: the bytecode in the repository is that of the sources beside it.
