@@ -105,12 +105,9 @@ func startAPI(
 		Chains:    map[checkout.Mode]map[money.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
 		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
 	}
-	runLive, err := openNetworksAPI(cfg.Live, &restConfig, &page)
-	if err != nil {
-		return err
-	}
-	runTest, err := openNetworksAPI(cfg.Test, &restConfig, &page)
-	if err != nil {
+	runLive, noLive := openNetworksAPI(cfg.Live, &restConfig, &page)
+	runTest, noTest := openNetworksAPI(cfg.Test, &restConfig, &page)
+	if err := cmp.Or(noLive, noTest); err != nil {
 		return err
 	}
 	pages := http.NewServeMux()
@@ -128,13 +125,11 @@ func startAPI(
 	})
 
 	rest.open(withReports(cfg, store, client, api.New(restConfig)))
-	err = serve(ctx, group, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
-	if err != nil {
-		return err
+	err := serve(ctx, group, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
+	if err == nil {
+		err = serve(
+			ctx, group, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)))
 	}
-	err = serve(
-		ctx, group, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)),
-	)
 	if err != nil {
 		return err
 	}
@@ -150,33 +145,28 @@ const badKeyBurst = 100
 // limits returns the rate limits of the REST API. The burst of a key is its requests of one second.
 // Explaining a signature counts as ten requests of a test key, because it costs more work.
 func limits(cfg config.Config) api.Limits {
-	rate := func(perSecond float64) storage.Rate {
-		return storage.Rate{PerSecond: perSecond, Burst: max(1, int(perSecond))}
-	}
-	rates := storage.Rates{Test: rate(cfg.TestRateLimit), Live: rate(cfg.LiveRateLimit)}
+	rates := storage.Rates{Test: limitOf(cfg.TestRateLimit, 1), Live: limitOf(cfg.LiveRateLimit, 1)}
 	return api.Limits{
 		Reads: rates, Writes: rates, BadKeys: storage.Rate{PerSecond: cfg.BadKeyRateLimit, Burst: badKeyBurst},
 		Verify: storage.Rate{PerSecond: cfg.TestRateLimit / 10, Burst: rates.Test.Burst},
 	}
 }
 
+// limitOf returns a limit with a burst of some seconds.
+func limitOf(perSecond, seconds float64) storage.Rate {
+	return storage.Rate{PerSecond: perSecond, Burst: max(1, int(seconds*perSecond))}
+}
+
 // pageLimits returns the rate limits of the hosted page. The burst is large, because many customers may share one
 // address. Forms counts only forms whose card was refused, so that nobody can test many stolen cards.
 func pageLimits(cfg config.Config) limit.Rates {
-	return limit.Rates{
-		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
-		Forms:    storage.Rate{PerSecond: cfg.FormRateLimit, Burst: max(1, int(100*cfg.FormRateLimit))},
-	}
+	return limit.Rates{Requests: limitOf(cfg.PageRateLimit, 10), Forms: limitOf(cfg.FormRateLimit, 100)}
 }
 
 // dashboardLimits returns limits like pageLimits: a whole office may share one address. They allow one form
 // for every twenty requests: people send fewer.
 func dashboardLimits(cfg config.Config) limit.Rates {
-	forms := cfg.DashboardRateLimit / 20
-	return limit.Rates{
-		Requests: storage.Rate{PerSecond: cfg.DashboardRateLimit, Burst: max(1, int(10*cfg.DashboardRateLimit))},
-		Forms:    storage.Rate{PerSecond: forms, Burst: max(1, int(60*forms))},
-	}
+	return limit.Rates{Requests: limitOf(cfg.DashboardRateLimit, 10), Forms: limitOf(cfg.DashboardRateLimit/20, 60)}
 }
 
 // Time-outs and limits of a connection. No request takes long, so a slow client is cut off.

@@ -115,12 +115,9 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 func workerOptions(
 	ctx context.Context, cfg config.Config, store *storage.Store, client *runs.Client, cards *sandbox.CardNetwork,
 ) (worker.Options, error) {
-	live, err := workerNetworks(cfg.Live)
-	if err != nil {
-		return worker.Options{}, err
-	}
-	test, err := workerNetworks(cfg.Test)
-	if err != nil {
+	live, noLive := workerNetworks(cfg.Live)
+	test, noTest := workerNetworks(cfg.Test)
+	if err := cmp.Or(noLive, noTest); err != nil {
 		return worker.Options{}, err
 	}
 	options, err := worker.Wiring{

@@ -148,10 +148,8 @@ func goBuild(ctx context.Context, source, pkg string, flags []string, output str
 	flags = append([]string{"-mod=readonly", "-buildvcs=false"}, flags...)
 	modules := 0
 	report("fetching modules")
-	list := goCommand(
-		ctx,
-		source,
-		slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, flags, []string{pkg})...)
+	const stales = "{{if .Stale}}{{.ImportPath}}{{end}}"
+	list := goCommand(ctx, source, slices.Concat([]string{"list", "-deps", "-f", stales}, flags, []string{pkg})...)
 	stale, err := eachLine(list, func(line string) {
 		if strings.HasPrefix(line, "go: downloading ") {
 			if modules++; modules%20 == 0 {

@@ -17,20 +17,8 @@ const lockFile = "devstack.lock"
 
 // ourEntries are the files and directories that a stack leaves. -fresh removes only these.
 var ourEntries = []string{
-	"postgres",
-	"temporal",
-	"temporal-ui",
-	demoFile,
-	chainFile,
-	bitcoinDir,
-	bitcoinPassword,
-	"environment",
-	"api.log",
-	"api.log.old",
-	"worker.log",
-	"worker.log.old",
-	receiverLog,
-	receiverLog + ".old",
+	"postgres", "temporal", "temporal-ui", demoFile, chainFile, bitcoinDir, bitcoinPassword, "environment",
+	"api.log", "api.log.old", "worker.log", "worker.log.old", receiverLog, receiverLog + ".old",
 }
 
 // openDataDir makes the directory of a stack and locks it: the kernel releases the lock when it is closed, and when the

@@ -130,10 +130,7 @@ const demoFile = "demo.json"
 
 func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 	owner := merchant.Member{
-		ID:         checkout.NewID(checkout.PrefixMember),
-		MerchantID: d.MerchantID,
-		Email:      DemoOwner,
-		Role:       merchant.RoleOwner,
+		ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.MerchantID, Email: DemoOwner, Role: merchant.RoleOwner,
 	}
 	token, err := store.People.Invite(ctx, owner, "local stack")
 	if err != nil {

@@ -177,11 +177,7 @@ func (s *Stack) StartMore(command, logName string, env ...string) (*Process, err
 		Env: slices.Concat(
 			s.Environment(),
 			[]string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName])}, // for a further process 0: any port
-			s.Live.environment(command),
-			s.through(command),
-			s.options.Env,
-			env,
-			[]string{CommandVariable + "=" + command},
+			s.Live.environment(command), s.through(command), s.options.Env, env, []string{CommandVariable + "=" + command},
 		),
 	}.Start()
 }

@@ -71,10 +71,8 @@ func StartReceiver(address, secret string) (*Receiver, error) {
 		return nil, fmt.Errorf("receiver: %w", err)
 	}
 	r := &Receiver{
-		secret:   secret,
-		url:      "http://" + listener.Addr().String() + webhookPath,
-		accepted: map[string]bool{},
-		arrived:  make(chan struct{}),
+		secret: secret, url: "http://" + listener.Addr().String() + webhookPath,
+		accepted: map[string]bool{}, arrived: make(chan struct{}),
 	}
 	r.Answer(http.StatusOK)
 	mux := http.NewServeMux()
@@ -83,9 +81,7 @@ func StartReceiver(address, secret string) (*Receiver, error) {
 	mux.HandleFunc("GET /{$}", r.show)
 	mux.HandleFunc("GET /mails", r.showMails)
 	r.server = &http.Server{
-		Handler: http.NewCrossOriginProtection().
-			Handler(mux),
-		ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
+		Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() { _ = r.server.Serve(listener) }() // ends with Close
 	return r, nil
@@ -150,25 +146,18 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "body too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-
+	var envelope struct{ ID, Type string }
+	malformed := json.Unmarshal(body, &envelope)
 	a := Arrival{
 		At: time.Now(), Delivery: req.Header.Get("X-Service-Delivery-Id"), Attempt: req.Header.Get("X-Service-Attempt"),
-		Header: req.Header, Body: body, Signature: webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader),
-			body, time.Now()),
+		EventID: envelope.ID, Type: envelope.Type, Header: req.Header, Body: body, Signature: errors.Join(
+			webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader), body, time.Now()), malformed),
 	}
-
-	var envelope struct{ ID, Type string }
-	if err := json.Unmarshal(body, &envelope); err != nil {
-		a.Signature = errors.Join(a.Signature, err)
-	}
-
-	a.EventID, a.Type = envelope.ID, envelope.Type
 	reply := r.replyTo(a)
 	hang := r.record(&a, reply)
 	if req.Method != http.MethodPost {
 		a.Status = http.StatusMethodNotAllowed // the sender followed a redirect
 	}
-
 	if hang != nil {
 		select {
 		case <-hang:
@@ -182,7 +171,6 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	if reply.Location != "" {
 		w.Header().Set("Location", reply.Location)
 	}
-
 	there := req.Context().Err() == nil // afterwards, who has the answer may go
 	w.WriteHeader(a.Status)
 	var answered *time.Time
@@ -190,7 +178,6 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		now := time.Now()
 		answered = &now
 	}
-
 	r.writeLog(a, req, answered)
 }
 
@@ -233,13 +220,11 @@ func (r *Receiver) record(a *Arrival, reply Reply) (hang <-chan struct{}) {
 	if a.Status < 300 && r.hang == nil {
 		r.accepted[a.EventID] = true
 	}
-
 	r.total++
 	a.Number = r.total
 	if len(r.arrivals) == maxArrivals {
 		r.arrivals = r.arrivals[1:]
 	}
-
 	r.arrivals = append(r.arrivals, *a)
 	close(r.arrived)
 	r.arrived = make(chan struct{})
@@ -265,19 +250,17 @@ func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 			shown = &a
 		}
 	}
-	newest := make([]Arrival, 0, 100)
-	for i := len(arrivals) - 1; i >= 0 && len(newest) < cap(newest); i-- {
-		newest = append(newest, arrivals[i])
-	}
-	failing := r.replyTo(Arrival{}).Status >= 300
+	newest := arrivals[max(0, len(arrivals)-100):]
+	slices.Reverse(newest) // it is a copy
+	showPage(w, map[string]any{
+		"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": r.replyTo(Arrival{}).Status >= 300,
+	})
+}
+
+func showPage(w http.ResponseWriter, content map[string]any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().
-		Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
-	// An error means that the browser has gone.
-	_ = receiverPage.Execute(
-		w,
-		map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": failing},
-	)
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
+	_ = receiverPage.Execute(w, content) // an error means that the browser has gone
 }
 
 // ShowMails makes the page /mails list the mails of a mailbox.
@@ -297,10 +280,7 @@ func (r *Receiver) showMails(w http.ResponseWriter, _ *http.Request) {
 		mails = box.Mails("")
 		slices.Reverse(mails)
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	// An error means that the browser has gone.
-	_ = receiverPage.Execute(w, map[string]any{"ListsMails": true, "Mails": mails})
+	showPage(w, map[string]any{"ListsMails": true, "Mails": mails})
 }
 
 func pretty(body []byte) string {

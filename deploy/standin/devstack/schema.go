@@ -1,7 +1,6 @@
 package devstack
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +56,7 @@ func createDatabase(
 	ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string,
 ) error {
 	unfinished := database + "_unfinished"
-	for _, sql := range []string{
-		"DROP DATABASE IF EXISTS " + unfinished + " WITH (FORCE)",
-		"CREATE DATABASE " + unfinished,
-	} {
+	for _, sql := range []string{"DROP DATABASE IF EXISTS " + unfinished + " WITH (FORCE)", "CREATE DATABASE " + unfinished} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
 		}
@@ -112,18 +108,11 @@ func runSQLTool(ctx context.Context, program string, admin *url.URL, database st
 	}
 	cmd := exec.CommandContext(ctx, program, append([]string{"sql"}, args...)...)
 	cmd.Env = append(os.Environ(),
-		"SQL_PLUGIN="+sqlPlugin,
-		"SQL_HOST="+server.Host,
-		"SQL_PORT="+strconv.Itoa(int(server.Port)),
-		"SQL_USER="+server.User,
-		"SQL_PASSWORD="+server.Password,
-		"SQL_DATABASE="+database,
-		"SQL_CONNECT_ATTRIBUTES="+admin.RawQuery,
+		"SQL_PLUGIN="+sqlPlugin, "SQL_HOST="+server.Host, "SQL_PORT="+strconv.Itoa(int(server.Port)), "SQL_USER="+server.User,
+		"SQL_PASSWORD="+server.Password, "SQL_DATABASE="+database, "SQL_CONNECT_ATTRIBUTES="+admin.RawQuery,
 	)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
 		return fmt.Errorf("%s: %w:\n%s", args[0], err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 	return nil

@@ -53,9 +53,8 @@ type TemporalOptions struct {
 	FrontendPort int    // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
 	Namespace    string // empty: that of the service's configuration, "checkout"
 
-	MetricsAddress string // where Prometheus finds the server's own metrics; "": nowhere
-
-	Security *TemporalSecurity // nil: everybody who reaches the server may do everything
+	MetricsAddress string            // where Prometheus finds the server's own metrics; "": nowhere
+	Security       *TemporalSecurity // nil: everybody who reaches the server may do everything
 }
 
 // Temporal is a Temporal server, all its services in one process. Its methods may be called from several goroutines.
@@ -93,12 +92,10 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-
 	ports, err := choosePorts(filepath.Join(o.Dir, "ports.json"), o.services(), o.FrontendPort)
 	if err != nil {
 		return nil, err
 	}
-
 	config, err := writeTemporalConfig(o, ports, admin)
 	if err != nil {
 		return nil, err
@@ -123,7 +120,6 @@ func (t *Temporal) Start(ctx context.Context) (err error) {
 	if err := checkFree(t.ports.Frontend, "-temporal-port"); err != nil {
 		return err
 	}
-
 	process, err := Program{
 		Name: "temporal", Path: t.options.Program, Args: []string{"server", t.config}, Dir: t.options.Dir,
 		Log: filepath.Join(t.options.Dir, "temporal.log"),
@@ -131,7 +127,6 @@ func (t *Temporal) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-
 	// The last log lines of a server that ends early say more than a time-out.
 	starting, ended := context.WithCancelCause(ctx)
 	defer ended(nil)
@@ -141,7 +136,6 @@ func (t *Temporal) Start(ctx context.Context) (err error) {
 		process.Kill()
 		return err
 	}
-
 	t.process = process
 	return nil
 }
