@@ -62,7 +62,10 @@ func (o operator) must(args ...string) string {
 }
 
 // refused runs a call that must fail without a change and without standard output.
-func (o operator) refused(want string, args ...string) error {
+func (o operator) refused(want string, args ...string) { _ = o.refusal(want, args...) }
+
+// refusal is refused that returns the error.
+func (o operator) refusal(want string, args ...string) error {
 	out, notes, err := o.run(args...)
 	require.ErrorContains(o.t, err, want, args)
 	require.Empty(o.t, out+notes, args)
@@ -71,7 +74,7 @@ func (o operator) refused(want string, args ...string) error {
 
 // wrong runs a wrong call: its error is one line without the key.
 func (o operator) wrong(want string, args ...string) {
-	err := o.refused(want, args...)
+	err := o.refusal(want, args...)
 	require.NotContains(o.t, err.Error(), testKey[8:24])
 	require.NotContains(o.t, err.Error(), "\n", "one line")
 	require.Equal(o.t, 2, app.ExitStatus(err))
@@ -163,7 +166,7 @@ func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
 	operator{t: t}.refused("DATABASE_URL is empty", "merchant", "list")
 	operator{t: t, url: "mysql://u:secret@h/d"}.refused("DATABASE_URL must begin with postgres://", "merchant", "list")
 	operator{t: t, url: pgtemp.ForTest(t, nil)}.refused("run checkout setup", "merchant", "list")
-	err := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"}.refused("open database", "merchant", "list")
+	err := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"}.refusal("open database", "merchant", "list")
 	require.NotContains(t, err.Error(), "secret")
 	require.Equal(t, 1, app.ExitStatus(err), "the call was right")
 }

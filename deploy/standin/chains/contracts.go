@@ -129,7 +129,9 @@ func (a *Anvil) SendCall(
 }
 
 // Read calls a method of a contract that returns one value and changes nothing.
-func (a *Anvil) Read(ctx context.Context, name string, at common.Address, method string, args ...any) (_ any, err error) {
+func (a *Anvil) Read(
+	ctx context.Context, name string, at common.Address, method string, args ...any,
+) (value any, err error) {
 	defer checkout.Wrap(&err, "%s.%s", name, method)
 	_, parsed, data, err := packCall(name, method, args...)
 	if err != nil {

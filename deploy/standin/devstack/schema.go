@@ -56,7 +56,9 @@ func createDatabase(
 	ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string,
 ) error {
 	unfinished := database + "_unfinished"
-	for _, sql := range []string{"DROP DATABASE IF EXISTS " + unfinished + " WITH (FORCE)", "CREATE DATABASE " + unfinished} {
+	for _, sql := range []string{
+		"DROP DATABASE IF EXISTS " + unfinished + " WITH (FORCE)", "CREATE DATABASE " + unfinished,
+	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
 		}
