@@ -84,8 +84,8 @@ type SignedInMember struct {
 }
 
 // SignedIn returns the members of the tokens of one browser in any order; hashes are the SHA-256 of the tokens. Tokens
-// that are not valid, or whose merchant's sign-in is suspended, are left out. It counts as use of the token of a merchant, "" for none. Callers ask
-// on each request, so a removal or a new role takes effect with the next request.
+// that are not valid, or whose merchant's sign-in is suspended, are left out. It counts as use of the token of a
+// merchant, "" for none. Callers ask on each request, so a removal or a new role takes effect with the next request.
 func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byte) ([]SignedInMember, error) {
 	members, err := pg.Collect[SignedInMember](ctx, s.pool, `
 		WITH seen AS ( -- a write a minute is enough to know who is idle
@@ -95,7 +95,8 @@ func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byt
 		)
 		SELECT `+memberColumns+`, r.name AS merchant, r.suspended, s.hash
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
-		WHERE s.hash = ANY ($1) AND NOT `+signInSuspended+` AND `+stillSignedIn, hashes, memberIdle, memberLifetime, merchantID)
+		WHERE s.hash = ANY ($1) AND NOT `+signInSuspended+` AND `+stillSignedIn,
+		hashes, memberIdle, memberLifetime, merchantID)
 	return members, pg.Wrap("signed in", err)
 }
 
