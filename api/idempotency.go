@@ -114,7 +114,9 @@ func (s *Server) keepAnswer(
 	defer cancel()
 
 	if err != nil {
-		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
+		// A suspension may have come after a first try of unknown outcome, whose session a repeat must find.
+		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError &&
+			!errors.Is(err, checkout.ErrMerchantSuspended)
 		if releaseErr := s.Store.Requests.ReleaseRequest(done, request, refused); releaseErr != nil {
 			s.Log.WarnContext(ctx, "request not released", "error", releaseErr, "request_id", exchangeFrom(ctx).requestID)
 		}

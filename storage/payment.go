@@ -143,7 +143,8 @@ func (s *Sessions) BeginPayment(
 ) (first bool, err error) {
 	// One statement locks the session, then reads the clock: a reader that later sees the time over must also see
 	// this payment. It locks the payment too: DropPayment may delete it at this moment. After a wait, answer is of both
-	// rows as they are then, because a query that locks a row reads it again when it has changed. No other row matters.
+	// rows as they are then, because a query that locks a row reads it again when it has changed. Of the
+	// merchant it reads whether payments were suspended when the statement began.
 	answer, err := pg.Value[beginAnswer](ctx, s.pool, `
 		WITH session AS (
 			SELECT status, payment_in_flight, expires_at, attempts

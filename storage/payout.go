@@ -85,6 +85,7 @@ func (s *PayoutReader) PayoutsToBatch(
 		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
 			AND (p.hold = 'away' OR coalesce(p.next_action_at, p.created_at) <= clock_timestamp())
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
+			AND NOT (p.hold = 'suspended' AND (SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = p.merchant_id))
 		ORDER BY p.id LIMIT $4`, a.Mode, a.ChainID, a.Network, limit)
 	for _, r := range got {
 		all, waited = append(all, r.Payout), max(waited, r.Waited)
@@ -189,6 +190,7 @@ type lockedPayout struct {
 	Standing        bool       // a signed transfer of it may still pay it
 	OnChain         bool       // it is paid on a real chain
 	SizeReleased    bool       // an operator lets it pass whatever its size
+	Stopped         bool       // the merchant's payouts are suspended
 	WebhookURL      *string
 	SigningEndpoint *string
 	Version         string // changes with every change of the row; "" when the row is locked
@@ -220,6 +222,7 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				AS standing, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
+			(SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = p.merchant_id) AS stopped,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }

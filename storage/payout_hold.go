@@ -105,12 +105,16 @@ func (p *lockedPayout) refuse(ctx context.Context, tx pgx.Tx, why checkout.Payou
 	return p.set(ctx, tx, `failure = $4, hold = '', held_at = NULL, next_action_at = NULL`, why)
 }
 
-// hold writes a hold, or gives the payout up when it has waited for patience.
+// hold writes a hold, or gives the payout up when it has waited for patience. A payout of a merchant whose payouts are
+// suspended is never given up.
 func (p *lockedPayout) hold(
 	ctx context.Context, tx pgx.Tx, why checkout.PayoutHold, patience time.Duration,
 ) (treasury.TransferOutcome, error) {
 	if p.closed() {
 		return treasury.TransferOutcome{Failure: p.Failure}, nil
+	}
+	if p.Stopped && !why.Patient() {
+		why = checkout.HoldSuspended
 	}
 	if p.Hold.Patient() != why.Patient() {
 		p.HeldAt = nil // the time of a patient hold does not count

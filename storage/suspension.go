@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
@@ -26,16 +27,21 @@ func (s *Merchants) Suspension(ctx context.Context, merchantID string) (merchant
 	return got, pg.Wrap("suspension", err)
 }
 
-// Suspend adds capabilities to what is suspended of a merchant, in both modes, and returns everything that is. by works
-// as in CreateEndpoint. It returns checkout.ErrNotFound.
+// Suspend adds capabilities to what is suspended of a merchant, in both modes, and returns everything that is. Without
+// sign-in, no browser stays signed in. by works as in CreateEndpoint. It returns checkout.ErrNotFound.
 func (s *Merchants) Suspend(
 	ctx context.Context, merchantID string, all merchant.Suspended, why string, by ...merchant.AuditEntry,
 ) (merchant.Suspension, error) {
 	return s.changeSuspension(ctx, merchantID, by, func(tx pgx.Tx) error {
-		return pg.Changed(tx.Exec(ctx, `
+		err := pg.Changed(tx.Exec(ctx, `
 			UPDATE merchant SET suspended = ARRAY (SELECT DISTINCT unnest(suspended || $2::text[]) ORDER BY 1),
-				suspended_at = date_trunc('milliseconds', clock_timestamp()), suspended_why = $3
-			WHERE id = $1`, merchantID, all, why))
+				suspended_at = date_trunc('milliseconds', clock_timestamp()),
+				suspended_why = concat_ws('; ', CASE WHEN suspended <> '{}' THEN suspended_why END, $3::text)
+			WHERE id = $1`, merchantID, all, all.String()+": "+why))
+		if err != nil || !all.Has(merchant.CapabilitySignIn) {
+			return err
+		}
+		return people.SignOutAll(ctx, tx, merchantID)
 	})
 }
 

@@ -185,13 +185,13 @@ func (o SigningOrder) accountFacts(ctx context.Context, tx pgx.Tx, a accountRow)
 func (o SigningOrder) addPayoutFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, p transferPayout) error {
 	facts.Standing, facts.Pending = p.Standing, p.Status == checkout.PayoutPending && p.Failure == ""
 	facts.Value, facts.Early, facts.Released = p.priced.Value, p.Now.Before(p.NotBefore), p.SizeReleased
+	facts.Stopped = p.Stopped
 	err := tx.QueryRow(ctx, `
-		SELECT (SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = $1),
-			(SELECT coalesce(sum(value), 0) FROM transfer_payout
+		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
 				WHERE standing AND merchant_id = $1 AND mode = $2 AND created_at > $4::timestamptz - interval '1 day')::bigint,
 			(SELECT coalesce(sum(x.value), 0) FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
 				WHERE t.account_id = $3 AND t.created_at > $4::timestamptz - interval '1 day')::bigint`,
-		p.MerchantID, p.Mode, o.AccountID, p.Now).Scan(&facts.Stopped, &facts.MerchantDay, &facts.Day)
+		p.MerchantID, p.Mode, o.AccountID, p.Now).Scan(&facts.MerchantDay, &facts.Day)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,9 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasur
 		}
 		p.Recorded, p.Failure, err = n.Sandbox.RecordSandboxTransfer(ctx, p.Payout, transfer)
 		if errors.Is(err, checkout.ErrMerchantSuspended) {
-			return n.Payouts.HoldPayout(ctx, p.Payout, checkout.HoldSuspended, 0)
+			held, err := n.Payouts.HoldPayout(ctx, p.Payout, checkout.HoldSuspended, 0)
+			held.Generation = p.Generation
+			return held, err
 		}
 		if err != nil {
 			return treasury.TransferOutcome{}, err

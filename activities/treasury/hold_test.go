@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/workflows/address"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
 )
@@ -296,6 +297,25 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	for range 2 {
 		require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, f.transfer(t, ref))
 	}
+}
+
+// A suspended payout is never given up, also while the fee would hold it and use up its patience.
+func TestSuspended_HoldsUntilThePayoutsAreResumed(t *testing.T) {
+	f := newFixture(t)
+	ref := f.usdc(t)
+	payouts := merchant.Suspended{merchant.CapabilityPayouts}
+	must.Get(f.Store.Merchants.Suspend(t.Context(), f.owner.MerchantID, payouts, "stolen cards"))(t)
+	f.held(t, ref, checkout.HoldSuspended)
+	f.chain.planErr = treasury.ErrFeeTooHigh
+	for range 2 {
+		f.Exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
+		require.Equal(t, treasury.TransferOutcome{Held: checkout.HoldSuspended, Generation: 1}, f.transfer(t, ref))
+	}
+	require.Equal(t, false, f.due(t, ref))
+	f.chain.planErr = nil
+	require.Empty(t, must.Get(f.Store.Merchants.Resume(t.Context(), f.owner.MerchantID, payouts))(t).Suspended)
+	require.Equal(t, true, f.due(t, ref))
+	f.send(t, ref)
 }
 
 // A failed payout is not on hold.

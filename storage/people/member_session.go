@@ -33,7 +33,9 @@ func (s *Store) SignIn(
 	ctx context.Context, m merchant.Member, passwordHash string, hash []byte, by ...merchant.AuditEntry,
 ) error {
 	return pg.RunInTx(ctx, s.pool, "sign in", func(tx pgx.Tx) error {
-		suspended, err := pg.Value[bool](ctx, tx, `SELECT `+signInSuspended+` FROM merchant r WHERE r.id = $1`, m.MerchantID)
+		// The lock lets a suspension wait for this browser, and sign it out.
+		suspended, err := pg.Value[bool](ctx, tx, `
+			SELECT `+signInSuspended+` FROM merchant r WHERE r.id = $1 FOR SHARE`, m.MerchantID)
 		if err != nil {
 			return err
 		}
@@ -104,6 +106,13 @@ func (s *Store) SignedIn(ctx context.Context, merchantID string, hashes ...[]byt
 func (s *Store) SignOut(ctx context.Context, hashes ...[]byte) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = ANY ($1)`, hashes)
 	return pg.Wrap("sign out", err)
+}
+
+// SignOutAll deletes every signed-in browser of a merchant's members, in the transaction of what ends their sign-in.
+func SignOutAll(ctx context.Context, tx pgx.Tx, merchantID string) error {
+	_, err := tx.Exec(ctx, `
+		DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.merchant_id = $1`, merchantID)
+	return err
 }
 
 // SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.

@@ -36,5 +36,5 @@ func (s Suspended) String() string {
 type Suspension struct {
 	Suspended Suspended
 	At        *time.Time // of the last change that suspended something
-	Why       string     // of that change
+	Why       string     // what each change suspended, and its reason
 }

@@ -24,7 +24,9 @@ func (s *Server) startSession(
 		return page.GoTo("/signin", "")
 	}
 	if errors.Is(err, checkout.ErrMerchantSuspended) {
-		return page.Refuse("signin", "Sign in", signInForm{Suspended: true, Mail: s.Mail})
+		return page.Refuse("signin", "Sign in", signInForm{
+			Email: member.Email, Next: next, Suspended: true, Mail: s.Mail,
+		})
 	}
 	if err != nil {
 		return page.Answer{}, err

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -27,15 +29,29 @@ func flagsOfCapabilities(f *pflag.FlagSet) {
 	}
 }
 
-// capabilities returns the chosen capabilities, none when no flag chooses.
-func (c *call) capabilities() (chosen merchant.Suspended) {
+// capabilities returns the chosen capabilities, none when no flag chooses. A flag that is false chooses nothing, and is
+// refused, because it reads like a choice of the others.
+func (c *call) capabilities() (chosen merchant.Suspended, err error) {
 	for _, f := range capabilityFlags {
 		if on, _ := c.flags.GetBool(f.name); on {
 			chosen = append(chosen, f.capability)
+		} else if c.flags.Changed(f.name) {
+			err = fmt.Errorf("--%s takes no value; leave it out", f.name)
 		}
 	}
-	return chosen
+	return chosen, err
 }
+
+// checkResume demands a choice: one operator must not resume what another has suspended for another reason.
+func (c *call) checkResume() error {
+	chosen, err := c.capabilities()
+	if all, _ := c.flags.GetBool(resumeAll); err == nil && all == (len(chosen) > 0) {
+		err = errors.New("choose --payments, --payouts or --sign-in, or --all; checkout merchant show has the reasons")
+	}
+	return err
+}
+
+const resumeAll = "all"
 
 var suspendCommand = command{
 	use:   "suspend mer_… --reason TEXT",
@@ -47,7 +63,7 @@ that chooses, payments and payouts are suspended.
 is completed. --payouts: nothing is signed; payouts wait on hold. A signed transfer is sent. --sign-in: people are
 signed out of the dashboard. API keys still read, and deliveries continue.
 
-The reason is shown by checkout merchant show and in the audit log, which the merchant's owners can read.`,
+The reason is shown by checkout merchant show and in the audit log, which all of the merchant's people can read.`,
 	example: `  checkout merchant suspend mer_06gzx1s5q8v2m9kd3yet7b4wnc --reason "the bank reports stolen cards"
   checkout merchant suspend mer_06gzx1s5q8v2m9kd3yet7b4wnc --reason "an owner's phone was stolen" --sign-in --payouts`,
 	args: idAnd(checkout.PrefixMerchant, listsMerchants),
@@ -55,23 +71,33 @@ The reason is shown by checkout merchant show and in the audit log, which the me
 		f.String("reason", "", "why (required)")
 		flagsOfCapabilities(f)
 	},
-	check: func(c *call) error { return c.checkLabel("reason") },
-	run:   withKeyless(keylessCall.suspend),
+	check: func(c *call) error {
+		_, err := c.capabilities()
+		return errors.Join(err, c.checkLabel("reason"))
+	},
+	run: withKeyless(keylessCall.suspend),
 }
 
 var resumeCommand = command{
 	use:   "resume mer_…",
 	short: "Resume what is suspended of a merchant",
-	long: `Resumes what checkout merchant suspend has suspended: everything, or what the flags choose. Payouts that waited
-are sent within a minute, unless something else holds them.`,
+	long: `Resumes what checkout merchant suspend has suspended. Payouts that waited are sent within two minutes, unless
+something else holds them.`,
 	example: "  checkout merchant resume mer_06gzx1s5q8v2m9kd3yet7b4wnc --payments",
 	args:    idAnd(checkout.PrefixMerchant, listsMerchants),
-	flags:   flagsOfCapabilities,
-	run:     withKeyless(keylessCall.resume),
+	flags: func(f *pflag.FlagSet) {
+		flagsOfCapabilities(f)
+		f.Bool(resumeAll, false, "everything that is suspended")
+	},
+	check: (*call).checkResume,
+	run:   withKeyless(keylessCall.resume),
 }
 
 func (c keylessCall) suspend(ctx context.Context) (result, error) {
-	chosen := c.capabilities()
+	chosen, err := c.capabilities()
+	if err != nil {
+		return nil, err
+	}
 	if len(chosen) == 0 {
 		chosen = merchant.Suspended{merchant.CapabilityPayments, merchant.CapabilityPayouts}
 	}
@@ -80,7 +106,10 @@ func (c keylessCall) suspend(ctx context.Context) (result, error) {
 }
 
 func (c keylessCall) resume(ctx context.Context) (result, error) {
-	chosen := c.capabilities()
+	chosen, err := c.capabilities()
+	if err != nil {
+		return nil, err
+	}
 	if len(chosen) == 0 {
 		for _, f := range capabilityFlags {
 			chosen = append(chosen, f.capability)

@@ -25,7 +25,7 @@ var (
 	payoutsPending, _ = meter.Int64ObservableGauge("checkout.payout.pending",
 		metric.WithUnit("{payout}"), metric.WithDescription("Unsent payouts, by reason."))
 	oldestPayout, _ = meter.Float64ObservableGauge("checkout.payout.oldest",
-		metric.WithUnit("s"), metric.WithDescription("Age of the oldest unsent payout; 0 if there is none."))
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest unsent payout that nothing holds; 0 if there is none."))
 	findingsOpen, _ = meter.Int64ObservableGauge("checkout.finding.open",
 		metric.WithUnit("{finding}"), metric.WithDescription("Open findings, by kind."))
 	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
@@ -123,7 +123,10 @@ func observeMode(o metric.Observer, mode checkout.Mode, all []storage.Backlog) {
 		switch {
 		case b.Mode != mode:
 		case b.Kind == storage.BacklogPayout:
-			holds[b.Hold], oldest = b.Count, max(oldest, b.Oldest)
+			holds[b.Hold] = b.Count
+			if b.Hold == "" { // one on hold may wait for weeks
+				oldest = b.Oldest
+			}
 		case b.Kind == storage.BacklogFinding:
 			o.ObserveInt64(findingsOpen, b.Count, metric.WithAttributes(in, kindKey.String(b.Hold)))
 		default:

@@ -45,7 +45,7 @@ func TestSuspension_StopsEachStepThatHasNotBegun(t *testing.T) {
 	operator("suspended of "+m.ID+": payments", "resume", "--payouts")
 	e2e.Await(t, "the payout is sent", 30*time.Second, func() bool { return m.Session(atBank).Field("payout.status") == "sent" })
 	operator("payments, since ", "show")
-	operator("nothing is suspended of "+m.ID, "resume")
+	operator("nothing is suspended of "+m.ID, "resume", "--all")
 	m.MustPay(open, e2e.CardSucceeds)
 	require.Equal(t, []string{
 		"operator merchant.suspended payments, payouts: the bank reports stolen cards",
@@ -69,4 +69,7 @@ func TestSuspension_OfSignInEndsEachBrowser(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, answer.Status)
 	require.Contains(t, string(answer.Body), "Sign-in is suspended for this merchant.")
 	m.Create(e2e.Terms) // nothing else is suspended
+	out, err = e2e.CheckoutCommand(t, e2e.Shared, "merchant", "resume", m.ID, "--sign-in")
+	require.NoError(t, err, out)
+	require.Equal(t, http.StatusSeeOther, e2e.Ask(t, http.MethodGet, home, "", "Cookie", cookie).Status, "a thief's browser stays signed out")
 }
