@@ -258,7 +258,8 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	var since, why string
 	if len(suspension.Suspended) > 0 {
 		since, why = showTime(suspension.At), suspension.Why
-		rows.add("suspended", fmt.Sprintf("%s, since %s: %s", suspension.Suspended, since, why))
+		rows.add("suspended", fmt.Sprintf("%s, since %s", suspension.Suspended, since))
+		rows.add("suspended because", why)
 	}
 
 	addresses := map[checkout.Mode][]merchant.PayoutAddress{}
