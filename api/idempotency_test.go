@@ -83,7 +83,11 @@ func (f *front) createsWithKey() answer {
 
 // createInBackground is createsWithKey for an answer that may wait.
 func (f *front) createInBackground(answers chan<- answer) {
-	go func() { answers <- f.createsWithKey() }()
+	go func() {
+		var got answer
+		defer func() { answers <- got }() // also when a check of the answer ends this goroutine
+		got = f.createsWithKey()
+	}()
 }
 
 // hangingCreate begins createsWithKey. Its workflow does not start before goOn is closed; others do.

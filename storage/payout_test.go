@@ -51,6 +51,8 @@ func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
 	now := must.Get(f.Payouts.PayoutToSend(t.Context(), ref))(t)
 	require.Nil(t, now.Recorded)
 	require.Equal(t, []any{checkout.PayoutPending, checkout.PayoutFailure("")}, []any{now.Status, now.Failure})
+	require.Equal(t, checkout.PayoutNetworkError, now.Retried[0].Failure)
+	require.False(t, now.Retried[0].FailedAt.After(now.Retried[0].RetriedAt))
 
 	sent := must.Get(f.Payouts.FinishPayout(t.Context(), ref, 2, ""))(t)
 	require.Equal(t, webhook.PayoutSent, sent.EventType)

@@ -221,6 +221,8 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	f.held(t, ref, checkout.HoldRisk)
 	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref))
 	f.send(t, ref)
+	found := f.risk(t, ref, books.RiskRefund, books.RiskOpen)
+	require.Contains(t, found[0].Detail, "is signed and cannot be stopped")
 	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
 }
 

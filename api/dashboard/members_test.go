@@ -93,6 +93,7 @@ func TestMembers_SomebodyStaysOwner(t *testing.T) {
 	b.post("/test/members/"+first.ID+"/role", "role", "viewer", "password", password).shows("one owner must remain")
 	second := d.newMember(d.merchant, "second@shop.example", merchant.RoleOwner)
 	b.post("/test/members/"+second.ID+"/role", "role", "viewer", "password", password).is(303)
+	b.get("/test/audit").shows("member.role_changed", "second@shop.example: owner → viewer")
 	b.post("/test/members/"+second.ID+"/role", "role", "owner", "password", password).is(303)
 	b.post("/test/members/"+first.ID+"/role", "role", "developer", "password", password).is(303)
 	b.post("/test/members/"+second.ID+"/role", "role", "viewer").is(403) // holds at once

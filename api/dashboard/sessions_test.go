@@ -324,7 +324,7 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	owner.get(path).shows("Retry the payout now")
 	owner.post(path + "/retry_payout").is(303).leads(path + " payout_retried")
 	owner.get(path).shows("The payout is sent again", "Before: failed")
-	owner.post(path + "/retry_payout").is(422) // a double click.shows("has not failed, or was already retried")
+	owner.post(path + "/retry_payout").is(422).shows("has not failed, or was already retried") // a double click
 	require.Equal(t, []string{payout.ID}, started)
 	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried' AND subject = $1 AND mode = 'test'
 		AND detail LIKE '%invalid_address'`, payout.ID))
