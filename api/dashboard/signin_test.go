@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,11 +182,18 @@ var openRoutes = map[string]bool{
 	"/password/reset": true, "/signin/passkey": true, "/passkey/challenge": true, "/test/passkey/challenge": true,
 }
 
+// factorRoutes change the second factor of the person who is signed in.
+var factorRoutes = []string{
+	"/test/account/second_factor", "/test/account/second_factor/code", "/test/account/second_factor/remove",
+	"/test/account/passkeys", "/test/account/passkeys/new", "/test/account/passkeys/x", "/test/account/passkeys/x/remove",
+}
+
 // TestRoutes_RefuseWhoMayNot takes every route there is. Nobody sees or changes anything before signing in, a viewer
 // changes nothing but the own account, and a form of another origin changes nothing at all.
 func TestRoutes_RefuseWhoMayNot(t *testing.T) {
 	d := newDesk(t, func(c *Config) { c.Limits = limit.Rates{Requests: unlimited, Forms: unlimited} })
 	nobody, viewer, owner := d.browser(), d.as(merchant.RoleViewer), d.as(merchant.RoleOwner)
+	own := slices.Concat(factorRoutes, []string{"/signin/code", "/test/account/password", "/test/account/signout"})
 	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
 		if !openRoutes[r.path] {
 			got := nobody.send(r.method, r.path, url.Values{}).is(303, r.path)
@@ -194,7 +202,7 @@ func TestRoutes_RefuseWhoMayNot(t *testing.T) {
 		if r.method != "POST" {
 			continue
 		}
-		if !openRoutes[r.path] && r.path != "/signin/code" && !strings.HasPrefix(r.path, "/test/account/") {
+		if !openRoutes[r.path] && !slices.Contains(own, r.path) {
 			viewer.post(r.path).is(403, r.path)
 		}
 		for _, header := range [][]string{
