@@ -7,8 +7,10 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,6 +96,27 @@ func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
 	again.signIn(m.Email, password)
 	again.post("/signin/code", "code", recovery[0]).is(422)
 	first.get("/test/account").shows("9 recovery codes are left")
+
+	other.signIn(m.Email, password)
+	lock := d.Connect(t)
+	must.Get(lock.Exec(t.Context(), `BEGIN; SELECT FROM recovery_code FOR UPDATE`))(t)
+	var both sync.WaitGroup
+	statuses := make([]int, 2)
+	for i, b := range []*browser{again, other} {
+		both.Go(func() {
+			if got, err := b.http.PostForm(b.address("/signin/code"), url.Values{"code": {recovery[1]}}); err == nil {
+				got.Body.Close()
+				statuses[i] = got.StatusCode
+			}
+		})
+	}
+	require.Eventually(t, func() bool {
+		return value[int](d, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`) == 2
+	}, 10*time.Second, 10*time.Millisecond)
+	must.Get(lock.Exec(t.Context(), `COMMIT`))(t)
+	both.Wait()
+	require.ElementsMatch(t, []int{303, 422}, statuses, "a code sent twice at the same time")
+	first.get("/test/account").shows("8 recovery codes are left")
 	log := first.get("/test/audit").text()
 	for _, action := range []string{"member.second_factor_on", "member.code_refused", "member.recovery_code_used", "off → on"} {
 		require.Contains(t, log, action)
