@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
@@ -347,6 +349,39 @@ func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
 	form.Set(fieldAttempt, "1")
 	h.post("/"+id, form)
 	require.Len(t, h.paid, 2)
+}
+
+// A double click without JavaScript sends the form again before the first answer.
+func TestPay_AFormSentTwiceAtOnceIsOnePayment(t *testing.T) {
+	h := newHarness(t)
+	id, form, txn := h.session(), goodCard(), checkout.NewID(checkout.PrefixTransaction)
+	form.Set(fieldPayment, txn)
+	sent, answers := make(chan struct{}), make(chan string, 4)
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (contract.PaymentResult, error) {
+		<-sent
+		_, err := h.store.Sessions.BeginPayment(h.t.Context(), ref, txn, checkout.Quote{Rate: money.MustRate("1.08")}, txn)
+		return contract.PaymentResult{Outcome: checkout.OutcomeProcessing}, err
+	}
+	for range cap(answers) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		go func() {
+			w := httptest.NewRecorder()
+			h.handler.ServeHTTP(w, r)
+			answers <- w.Header().Get("Location")
+		}()
+	}
+	assert.Eventually(t, func() bool {
+		h.cards.mu.Lock()
+		defer h.cards.mu.Unlock()
+		return len(h.cards.seen) == cap(answers)
+	}, 10*time.Second, time.Millisecond)
+	close(sent)
+	for range cap(answers) {
+		require.Equal(t, "/checkout/"+id, <-answers)
+	}
+	require.Equal(t, []string{txn}, slices.Compact(h.paid))
+	require.Equal(t, 1, h.read(id).Attempts)
 }
 
 func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
