@@ -62,6 +62,10 @@ func TestEventFeed_FollowsFromAnEventOn(t *testing.T) {
 
 func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) { // checkEvents finds a missing field
 	f := newFront(t)
+	outcomes := map[webhook.EventType][2]any{ // data.status and data.failure.code
+		"checkout.completed": {"succeeded", nil}, "checkout.failed": {"failed", "card_declined"},
+		"payout.sent": {"sent", nil}, "payout.failed": {"failed", "network_error"}, "merchant.updated": {},
+	}
 	for _, key := range []string{f.key, f.merchant.liveKey} {
 		created := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["merchant.updated"]}`)
 		endpoint := created.json["id"].(string)
@@ -74,7 +78,10 @@ func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) { // 
 			require.Equal(t, typ.OfSession(), strings.Contains(got.body, `"metadata":{"order_id":"A-1","n":1.50}`))
 			event, delivery := got.json["event"].(map[string]any), got.json["delivery"].(map[string]any)
 			require.Equal(t, string(typ), event["type"])
-			require.Equal(t, false, event["data"].(map[string]any)["livemode"], "no shop may ship because of it")
+			data := event["data"].(map[string]any)
+			require.Equal(t, false, data["livemode"], "no shop may ship because of it")
+			failure, _ := data["failure"].(map[string]any)
+			require.Equal(t, outcomes[typ], [2]any{data["status"], failure["code"]}, typ)
 			require.Equal(t, key == f.merchant.liveKey, event["livemode"])
 			require.Equal(t, "/v1/deliveries/"+delivery["id"].(string), got.header.Get("Location"))
 			require.Equal(t, []any{"pending", event["id"], endpoint}, []any{delivery["status"], delivery["event_id"], delivery["webhook_id"]})
