@@ -751,11 +751,13 @@ func testBrowserMarkup(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 		e2e.Query[string](t, e2e.Shared, `UPDATE merchant SET name = $2 WHERE id = $1 RETURNING id`, m.ID, payload)
 		body := must.Get(json.Marshal(map[string]any{
 			"amount": 10.5, "currency": "EUR", "payout_currency": "USDC", "metadata": map[string]string{"order_id": payload, "note": payload},
+			"description": payload, "line_items": []any{map[string]any{"name": payload, "quantity": 1, "unit_amount": 10.5}},
 			"redirect_url": shopURL + "/?q=" + url.QueryEscape(payload) + "#';alert(1)//",
 		}))(t)
 		openNew(b, m, string(body))
-		require.Equal(t, payload, chrome.Eval[string](b, `document.querySelector(".merchant span:last-child").textContent`))
-		require.Equal(t, payload, chrome.Eval[string](b, `document.querySelector(".facts dd").textContent`))
+		for _, place := range []string{".merchant span:last-child", ".facts dd", ".about", ".items li span"} {
+			require.Equal(t, payload, chrome.Eval[string](b, `document.querySelector("`+place+`").textContent`), place)
+		}
 		require.Contains(t, chrome.Eval[string](b, `document.title`), strings.Join(strings.Fields(payload), " "))
 		b.Do(chromedp.SetValue(chromedp.CSS("#email"), payload), chromedp.SetValue(chromedp.CSS("#name"), payload), chrome.Click("#pay-button"), chrome.See("#faults"))
 		require.Equal(t, 0, chrome.Eval[int](b, `document.querySelectorAll("iframe, base, style, main img:not(.logo)").length`))
@@ -767,6 +769,7 @@ func testBrowserMarkup(t *testing.T, m *e2e.Merchant, b *chrome.Tab) {
 		fill(b, e2e.CardSucceeds)
 		b.Do(chromedp.SetValue(chromedp.CSS("#name"), payload), chrome.Click("#pay-button"), seeState("completed"), chrome.Click("#stay"))
 		require.Contains(t, b.Text("#return"), strings.Join(strings.Fields(payload), " "), i)
+		require.Equal(t, payload, chrome.Eval[string](b, `document.querySelectorAll(".receipt dd")[2].textContent`), "description")
 		require.True(t, strings.HasPrefix(chrome.Eval[string](b, `document.getElementById("return").href`), shopURL+"/"))
 		require.Equal(t, 0, chrome.Eval[int](b, `document.querySelectorAll("iframe, base, style, main img, main script").length`))
 		require.Empty(t, b.TakeFaults(), payload)
