@@ -39,18 +39,19 @@ func TestHealth_OldSchemaMakesTheProcessesWait(t *testing.T) {
 		t.Cleanup(process.Kill)
 		processes[command] = process
 	}
-	says := func(command, method, path string, status int, want string) {
+	says := func(command, method, path string, status int, want string) (got e2e.Answer) {
 		e2e.Await(t, command+" says "+want, 30*time.Second, func() bool {
 			require.NoError(t, processes[command].Err())
-			got, _ := e2e.Try(method, urls[command]+path, "") // nothing listens yet
+			got, _ = e2e.Try(method, urls[command]+path, "") // nothing listens yet
 			return got.Status == status && bytes.Contains(got.Body, []byte(want))
 		})
+		return got
 	}
 	for command := range urls {
 		says(command, "GET", "/readyz", 503, "run checkout setup")
 		says(command, "GET", "/healthz", 200, "ok")
 		says(command, "HEAD", "/healthz", 200, "")
-		says(command, "GET", "/v1/checkout", 503, "run checkout setup")
+		require.Equal(t, "1", says(command, "GET", "/v1/checkout", 503, "run checkout setup").Header.Get("Retry-After"))
 		require.Contains(t, e2e.Log(t, e2e.Shared, "health-"+command), "run checkout setup")
 	}
 
