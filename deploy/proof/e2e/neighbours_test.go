@@ -150,6 +150,15 @@ func TestPace_MaxInFlightHoldsAndTheWaitIsShown(t *testing.T) {
 	require.Equal(t, 1, shop.peak)
 }
 
+// TestPace_ANewEndpointBeginsWithFourRequests: nothing is known of it before its first answer.
+func TestPace_ANewEndpointBeginsWithFourRequests(t *testing.T) {
+	t.Parallel()
+	m, shop := e2e.NewMerchant(t, e2e.Shared), newBusyShop(t, 2*time.Second, 100)
+	publish(m, shop, `"max_in_flight": null`, 12)
+	e2e.Await(t, "every event is accepted", 90*time.Second, func() bool { return shop.deliveries() == 12 })
+	require.GreaterOrEqual(t, shop.asked[4].Sub(shop.asked[0]), shop.takes, "the fifth waits for an answer")
+}
+
 // publish registers the shop and sends it n sample events.
 func publish(m *e2e.Merchant, shop *busyShop, limit string, n int) {
 	created := m.Must(http.StatusCreated, http.MethodPost, "/v1/webhooks",
