@@ -107,6 +107,21 @@ func TestLook_ARestartWithoutThePool(t *testing.T) {
 	r.sees(c, treasury.TransferStateConfirmed, v)
 }
 
+// The transfer waits in the pool again, and its coin is final still.
+func TestLook_AReorganizationOfThreeBlocks(t *testing.T) {
+	r := newRig(t, "1")
+	c := r.open()
+	v := r.sent(c, "0.5")
+	r.mine(3)
+	require.EqualValues(t, 2, r.sees(c, treasury.TransferStateMined, v).Depth)
+	require.NoError(t, r.node.Reorganize(t.Context(), 3))
+	r.sees(c, treasury.TransferStatePending, v)
+	require.Equal(t, [2]string{"1.00000000", "1.00000000"}, r.has(c))
+	r.mine(6)
+	r.sees(c, treasury.TransferStateConfirmed, v)
+	require.Equal(t, v.Outputs[0].Amount.String(), r.received(v.Outputs[0].Destination))
+}
+
 // The transfer is dead once that is final, and not one block earlier.
 func TestLook_AnotherWalletSpendsOurCoin(t *testing.T) {
 	r := newRig(t, "1")

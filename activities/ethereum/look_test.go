@@ -61,6 +61,25 @@ func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 	r.sees(far, treasury.TransferStateMined, v)
 }
 
+// Three blocks are removed, with the transfer in the first.
+func TestLook_AfterAReorganizationTheSameBytesArePaidOnce(t *testing.T) {
+	r := newRig(t, chains.Options{Epoch: 4}) // final is what is 8 blocks deep
+	r.mine(10)
+	c := r.open()
+	v := r.sent(c, money.USDC, "20", 0)
+	r.mine(3)
+	before := r.sees(c, treasury.TransferStateMined, v)
+	require.EqualValues(t, 2, before.Depth)
+	require.NoError(t, r.anvil.Reorg(t.Context(), 3))
+	r.sees(c, treasury.TransferStateUnknown, v)
+	require.Equal(t, "0.000000", r.has(money.USDC, v.Outputs[0].Destination))
+
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(9)
+	require.NotEqual(t, before.BlockHash, r.sees(c, treasury.TransferStateConfirmed, v).BlockHash)
+	require.Equal(t, v.Outputs[0].Amount.String(), r.has(money.USDC, v.Outputs[0].Destination))
+}
+
 // Each case is a node with one wrong answer. Nodes also show receipts of blocks that are gone.
 func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	r := newRig(t, chains.Options{})
