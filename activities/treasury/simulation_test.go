@@ -6,15 +6,18 @@ import (
 	"flag"
 	"math/big"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/treasury"
 )
 
 var (
@@ -23,8 +26,18 @@ var (
 )
 
 // Two processes use one account, one call after the other. The seed draws the calls, and what happens during each of
-// them: see fakeChain.step. deploy/proof/chaos has the faults of calls at the same time.
+// them: see fakeChain.step.
 func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
+	simulate(t, 0)
+}
+
+// Four callers draw the same calls, so they pay the same payouts at the same time. PostgreSQL ends all connections of
+// both processes at about every 50th call of the chain, and at every fifth signature, before its transaction ends.
+func TestTreasury_PaysEachPayoutOnceToCallersAtOnce(t *testing.T) {
+	simulate(t, 4)
+}
+
+func simulate(t *testing.T, callers int) {
 	f := newFixture(t)
 	seed := cmp.Or(*dice, uint64(time.Now().UnixNano()))
 	t.Logf("-dice %d", seed)
@@ -32,23 +45,21 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	f.chain = newFakeChain(seed, map[money.PayoutCurrency]string{ // too little, so that payouts wait for a top-up
 		money.ETH: "3", money.USDC: "2000", money.USDT: "2000"})
 	processes := []*treasurer.Treasury{f.process(t), f.process(t)}
-	f.Treasury = f.process(t)
+	for _, process := range processes {
+		process.StuckAfter = time.Nanosecond
+	}
 	refs := f.many(t, random)
-
 	f.chain.chaos = true
+	f.callAtOnce(t, seed, callers, processes, refs)
+
+	f.Store = f.Open(t, 8)
+	f.Treasury = f.on(f.Store)
 	for calls := 0; f.query(t, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`) != int64(0); calls++ {
 		require.Less(t, calls, 1_000*len(refs))
-		process := processes[random.IntN(2)]
-		process.StuckAfter = time.Nanosecond
 		ctx, cut := context.WithCancel(t.Context())
 		f.chain.cut = cut
-		if random.IntN(2) == 0 {
-			report, _ := process.Sync(ctx) // a later one does the rest
-			require.Empty(t, report.Accounts[0].Frozen)
-			require.Zero(t, report.Accounts[0].Dead)
-		} else {
-			f.act(ctx, t, process, refs[random.IntN(len(refs))])
-		}
+		f.call(ctx, t, processes[random.IntN(2)], random, refs)
+		require.False(t, t.Failed())
 		cut()
 	}
 	f.chain.chaos = false
@@ -64,6 +75,46 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 		require.Equal(t, new(big.Int).Neg(units).String(), books["funding "+currency], "top-ups of %s", currency)
 	}
 	require.Nil(t, f.account(t).FrozenAt)
+}
+
+func (f fixture) callAtOnce(
+	t *testing.T, seed uint64, callers int, processes []*treasurer.Treasury, refs []checkout.Ref,
+) {
+	admin, signed := f.Connect(t), 0
+	cut := func() {
+		assert.NoError(t, must.Err(admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'checkout'`)))
+	}
+	f.chain.cut, f.chain.forge = cut, func(*treasury.TransferVersion) {
+		if signed++; signed%5 == 0 {
+			cut()
+		}
+	}
+	defer func() { f.chain.forge = nil }()
+
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(seed, 2))
+			for range 3 * len(refs) {
+				f.call(t.Context(), t, processes[i%2], random, refs)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// call follows the transfers, or goes on with a payout.
+func (f fixture) call(
+	ctx context.Context, t *testing.T, process *treasurer.Treasury, random *rand.Rand, refs []checkout.Ref,
+) {
+	if random.IntN(2) == 0 {
+		report, _ := process.Sync(ctx) // a later one does the rest
+		assert.Empty(t, report.Accounts[0].Frozen)
+		assert.Zero(t, report.Accounts[0].Dead)
+	} else {
+		f.act(ctx, t, process, refs[random.IntN(len(refs))])
+	}
 }
 
 // many makes payouts of four merchants. One of them has an address that gets nothing, and one has an invalid address.
@@ -83,7 +134,8 @@ func (f fixture) many(t *testing.T, random *rand.Rand) (refs []checkout.Ref) {
 
 // act does what the payout's run, its merchant or an operator does next. An error means that they do it again.
 func (f fixture) act(ctx context.Context, t *testing.T, process *treasurer.Treasury, ref checkout.Ref) {
-	switch f.read(t, ref).Status {
+	payout, _ := process.Payouts.Payout(ctx, ref)
+	switch payout.Status {
 	case checkout.PayoutFailed:
 		f.Exec(t, `UPDATE payout_address SET address = '0xCorrected' WHERE merchant_id = $1`, ref.MerchantID)
 		_ = must.Err(process.Payouts.RetryPayout(ctx, ref))
