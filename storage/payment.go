@@ -36,8 +36,8 @@ type NewPayment struct {
 
 // CreatePayment stores a payment that a customer asks for. It charges nothing and changes no session; the workflow may
 // still refuse the payment. The customer has no API key, so the query takes the merchant and mode from the session. It
-// returns checkout.ErrNotPending when the session cannot be paid, and checkout.ErrPaymentExists when the id is taken: the
-// browser sent the form twice.
+// returns checkout.ErrNotPending when the session cannot be paid, and checkout.ErrPaymentExists when the id is taken:
+// the browser sent the form twice.
 func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
@@ -136,8 +136,8 @@ func (s *Sessions) Charge(ctx context.Context, ref checkout.Ref, transactionID s
 // the caller must then ask the network before it confirms again.
 //
 // It returns checkout.ErrNotPending when the session has ended or its time is over, checkout.ErrPaymentInFlight when
-// another payment is in flight, checkout.ErrMerchantSuspended when payments are suspended, and checkout.ErrNotFound when
-// the payment does not exist or was given up before it began.
+// another payment is in flight, checkout.ErrMerchantSuspended when payments are suspended, and checkout.ErrNotFound
+// when the payment does not exist or was given up before it began.
 func (s *Sessions) BeginPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, rate checkout.Quote, reference string,
 ) (first bool, err error) {

@@ -25,7 +25,7 @@ var (
 	payoutsPending, _ = meter.Int64ObservableGauge("checkout.payout.pending",
 		metric.WithUnit("{payout}"), metric.WithDescription("Unsent payouts, by reason."))
 	oldestPayout, _ = meter.Float64ObservableGauge("checkout.payout.oldest",
-		metric.WithUnit("s"), metric.WithDescription("Age of the oldest unsent payout that nothing holds; 0 if there is none."))
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest unsent payout without a hold; 0 if there is none."))
 	findingsOpen, _ = meter.Int64ObservableGauge("checkout.finding.open",
 		metric.WithUnit("{finding}"), metric.WithDescription("Open findings, by kind."))
 	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
