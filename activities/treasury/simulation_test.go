@@ -96,7 +96,7 @@ func (f fixture) callAtOnce(
 	for i := range callers {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, 2))
-			for range 3 * len(refs) {
+			for range 60 {
 				f.call(t.Context(), t, processes[i%2], random, refs)
 			}
 		})
