@@ -109,7 +109,7 @@ func (f fixture) call(
 	ctx context.Context, t *testing.T, process *treasurer.Treasury, random *rand.Rand, refs []checkout.Ref,
 ) {
 	if random.IntN(2) == 0 {
-		report, _ := process.Sync(ctx) // a later one does the rest
+		report, _ := process.Sync(ctx)      // a later one does the rest
 		for _, a := range report.Accounts { // none when PostgreSQL did not answer
 			assert.Empty(t, a.Frozen)
 			assert.Zero(t, a.Dead)
@@ -128,7 +128,11 @@ func (f fixture) many(t *testing.T, random *rand.Rand) (refs []checkout.Ref) {
 		if i%10 == 0 {
 			owner = owners[2+i/10%2]
 		}
-		to := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}[random.IntN(3)]
+		currencies := []money.PayoutCurrency{money.USDC, money.USDT, money.ETH}
+		if owner == owners[2] { // raised fees would take more of a reverted payout in ETH than it has
+			currencies = currencies[:2]
+		}
+		to := currencies[random.IntN(len(currencies))]
 		refs = append(refs, f.payout(t, owner, money.Amount(500+random.IntN(9_500)), to))
 	}
 	return refs
