@@ -211,5 +211,8 @@ func TestMain_ACommandThatIsStoppedWhileItWaitsFails(t *testing.T) {
 	err := app.Main(ctx, []string{"treasury", "freeze", checkout.NewID(checkout.PrefixTreasury)}, environment, &out, &notes)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 1, app.ExitStatus(err))
+	for _, name := range []string{"API", "PAGE", "DASHBOARD", "HEALTH"} { // the local stack may have the usual ports
+		environment = append(environment, "CHECKOUT_"+name+"_ADDRESS=127.0.0.1:0")
+	}
 	require.NoError(t, app.Main(ctx, []string{"api"}, environment, &out, &notes), "a process ends when it is stopped")
 }
