@@ -48,10 +48,10 @@ func (s *PayoutReader) payout(ctx context.Context, where string, args ...any) (c
 type PayoutToSend struct {
 	checkout.Payout
 
-	Chain    string // of its payment
-	Recorded []byte // the signed bytes of its SandboxTransfer; nil before that is recorded, and always on a real chain
-	Behavior string // of the payment's SandboxCharge, "" when there is none
-	Stopped  bool   // the merchant's payouts are suspended
+	Chain     string // of its payment
+	Recorded  []byte // the signed bytes of its SandboxTransfer; nil before that is recorded, and always on a real chain
+	Behavior  string // of the payment's SandboxCharge, "" when there is none
+	Suspended bool   // the merchant's payouts are suspended
 }
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
@@ -63,7 +63,7 @@ func payoutToSend(ctx context.Context, from pg.Querier, ref checkout.Ref) (Payou
 	got, err := pg.One[PayoutToSend](ctx, from, `
 		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, t.chain_ref AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior,
-			(SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = p.merchant_id) AS stopped`+
+			`+payoutsSuspended+` AS suspended`+
 		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	return got, pg.Wrap("payout to send", err)
@@ -85,7 +85,7 @@ func (s *PayoutReader) PayoutsToBatch(
 		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
 			AND (p.hold = 'away' OR coalesce(p.next_action_at, p.created_at) <= clock_timestamp())
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-			AND NOT (p.hold = 'suspended' AND (SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = p.merchant_id))
+			AND NOT (p.hold = 'suspended' AND `+payoutsSuspended+`)
 		ORDER BY p.id LIMIT $4`, a.Mode, a.ChainID, a.Network, limit)
 	for _, r := range got {
 		all, waited = append(all, r.Payout), max(waited, r.Waited)
@@ -190,7 +190,7 @@ type lockedPayout struct {
 	Standing        bool       // a signed transfer of it may still pay it
 	OnChain         bool       // it is paid on a real chain
 	SizeReleased    bool       // an operator lets it pass whatever its size
-	Stopped         bool       // the merchant's payouts are suspended
+	Suspended       bool       // the merchant's payouts are suspended
 	WebhookURL      *string
 	SigningEndpoint *string
 	Version         string // changes with every change of the row; "" when the row is locked
@@ -222,7 +222,7 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				AS standing, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
-			(SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = p.merchant_id) AS stopped,
+			`+payoutsSuspended+` AS suspended,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }

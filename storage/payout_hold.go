@@ -113,7 +113,7 @@ func (p *lockedPayout) hold(
 	if p.closed() {
 		return treasury.TransferOutcome{Failure: p.Failure}, nil
 	}
-	if p.Stopped && !why.Patient() {
+	if p.Suspended && !why.Patient() {
 		why = checkout.HoldSuspended
 	}
 	if p.Hold.Patient() != why.Patient() {

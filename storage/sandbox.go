@@ -104,7 +104,7 @@ func (s *Sandbox) RecordSandboxTransfer(
 	if err == nil && now.Generation != p.Generation {
 		return nil, "", fmt.Errorf("record sandbox transfer: %w: the payout was retried", checkout.ErrConflict)
 	}
-	if err == nil && now.Stopped && now.Recorded == nil && now.Failure == "" {
+	if err == nil && now.Suspended && now.Recorded == nil && now.Failure == "" {
 		err = checkout.ErrMerchantSuspended
 	}
 	return now.Recorded, now.Failure, err
@@ -117,10 +117,10 @@ func (s *Sandbox) recordSandboxTransfer(
 ) (recorded bool, err error) {
 	err = s.pool.QueryRow(ctx, `
 		WITH recorded AS (
-			UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
+			UPDATE payout p SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
 				AND signed_transfer IS NULL AND failure = '' AND generation = $9
-				AND NOT (SELECT `+payoutsSuspended+` FROM merchant m WHERE m.id = $2)
+				AND NOT `+payoutsSuspended+`
 			RETURNING id
 		)`+more+` SELECT count(*) = 1 FROM recorded`,
 		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation).Scan(&recorded)

@@ -153,7 +153,7 @@ type brandedSession struct {
 	people.Brand
 	checkout.Session
 
-	Stopped bool // the merchant's payments are suspended
+	Suspended bool // the merchant's payments are suspended
 }
 
 // readSession reads a session, then its transactions and, if asked, its payout.
@@ -173,7 +173,7 @@ func (s *SessionReader) readSessionOnce(
 	ctx context.Context, payout bool, where, lock string, args ...any,
 ) (row brandedSession, err error) {
 	row, err = pg.One[brandedSession](ctx, s.pool, `
-		SELECT s.*, `+paymentsSuspended+` AS stopped, `+people.BrandColumns+`
+		SELECT s.*, `+paymentsSuspended+` AS suspended, `+people.BrandColumns+`
 		FROM (SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock+`) s
 			JOIN merchant m ON m.id = s.merchant_id`, args...)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *SessionReader) readSessionOnce(
 	one := []checkout.Session{row.Session}
 	err = s.readPayments(ctx, one, payout)
 	row.Session = one[0]
-	row.Session.Stopped = row.Stopped
+	row.Session.Suspended = row.Suspended
 	return row, err
 }
 

@@ -11,19 +11,20 @@ import (
 	"example.com/checkout/workflows/merchant"
 )
 
-// selectSuspension reads a merchant.Suspension of the merchant m.
-const selectSuspension = `SELECT m.suspended, m.suspended_at AS at, m.suspended_why AS why FROM merchant m `
+// suspensionColumns reads a merchant.Suspension.
+const suspensionColumns = `suspended, suspended_at AS at, suspended_why AS why`
 
-// paymentsSuspended and payoutsSuspended are true for a merchant m whose capability is suspended. The statements that
-// decide have them, so a suspension takes effect at once in every process.
+// The statements that decide have one of these conditions, so a suspension takes effect at once in every process: of a
+// merchant m, and of the merchant of a payout p.
 const (
 	paymentsSuspended = `'payments' = ANY (m.suspended)`
-	payoutsSuspended  = `'payouts' = ANY (m.suspended)`
+	payoutsSuspended  = `(SELECT 'payouts' = ANY (m.suspended) FROM merchant m WHERE m.id = p.merchant_id)`
 )
 
 // Suspension returns what is suspended of a merchant. Only operators may call it. It returns checkout.ErrNotFound.
 func (s *Merchants) Suspension(ctx context.Context, merchantID string) (merchant.Suspension, error) {
-	got, err := pg.One[merchant.Suspension](ctx, s.pool, selectSuspension+`WHERE m.id = $1`, merchantID)
+	got, err := pg.One[merchant.Suspension](ctx, s.pool, `
+		SELECT `+suspensionColumns+` FROM merchant WHERE id = $1`, merchantID)
 	return got, pg.Wrap("suspension", err)
 }
 
@@ -32,16 +33,19 @@ func (s *Merchants) Suspension(ctx context.Context, merchantID string) (merchant
 func (s *Merchants) Suspend(
 	ctx context.Context, merchantID string, all merchant.Suspended, why string, by ...merchant.AuditEntry,
 ) (merchant.Suspension, error) {
-	return s.changeSuspension(ctx, merchantID, by, func(tx pgx.Tx) error {
-		err := pg.Changed(tx.Exec(ctx, `
+	return pg.InTx(ctx, s.pool, "suspend", func(tx pgx.Tx) (merchant.Suspension, error) {
+		got, err := pg.One[merchant.Suspension](ctx, tx, `
 			UPDATE merchant SET suspended = ARRAY (SELECT DISTINCT unnest(suspended || $2::text[]) ORDER BY 1),
 				suspended_at = date_trunc('milliseconds', clock_timestamp()),
 				suspended_why = concat_ws('; ', CASE WHEN suspended <> '{}' THEN suspended_why END, $3::text)
-			WHERE id = $1`, merchantID, all, all.String()+": "+why))
-		if err != nil || !all.Has(merchant.CapabilitySignIn) {
-			return err
+			WHERE id = $1 RETURNING `+suspensionColumns, merchantID, all, all.String()+": "+why)
+		if err == nil && all.Has(merchant.CapabilitySignIn) {
+			err = people.SignOutAll(ctx, tx, merchantID)
 		}
-		return people.SignOutAll(ctx, tx, merchantID)
+		if err != nil {
+			return got, err
+		}
+		return got, pg.Audit(ctx, tx, by...)
 	})
 }
 
@@ -50,30 +54,18 @@ func (s *Merchants) Suspend(
 func (s *Merchants) Resume(
 	ctx context.Context, merchantID string, all merchant.Suspended, by ...merchant.AuditEntry,
 ) (merchant.Suspension, error) {
-	return s.changeSuspension(ctx, merchantID, by, func(tx pgx.Tx) error {
-		err := pg.Changed(tx.Exec(ctx, `
+	return pg.InTx(ctx, s.pool, "resume", func(tx pgx.Tx) (merchant.Suspension, error) {
+		got, err := pg.One[merchant.Suspension](ctx, tx, `
 			UPDATE merchant SET suspended = ARRAY (SELECT unnest(suspended) EXCEPT SELECT unnest($2::text[]) ORDER BY 1)
-			WHERE id = $1`, merchantID, all))
-		if err != nil || !all.Has(merchant.CapabilityPayouts) {
-			return err
+			WHERE id = $1 RETURNING `+suspensionColumns, merchantID, all)
+		if err == nil && all.Has(merchant.CapabilityPayouts) {
+			_, err = tx.Exec(ctx, `
+				UPDATE payout SET next_action_at = clock_timestamp()
+				WHERE merchant_id = $1 AND status = 'pending' AND hold = $2`, merchantID, checkout.HoldSuspended)
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE payout SET next_action_at = clock_timestamp()
-			WHERE merchant_id = $1 AND status = 'pending' AND hold = $2`, merchantID, checkout.HoldSuspended)
-		return err
-	})
-}
-
-func (s *Merchants) changeSuspension(
-	ctx context.Context, merchantID string, by []merchant.AuditEntry, change func(pgx.Tx) error,
-) (merchant.Suspension, error) {
-	return pg.InTx(ctx, s.pool, "change suspension", func(tx pgx.Tx) (got merchant.Suspension, err error) {
-		if err := change(tx); err != nil {
+		if err != nil {
 			return got, err
 		}
-		if err := pg.Audit(ctx, tx, by...); err != nil {
-			return got, err
-		}
-		return pg.One[merchant.Suspension](ctx, tx, selectSuspension+`WHERE m.id = $1`, merchantID)
+		return got, pg.Audit(ctx, tx, by...)
 	})
 }

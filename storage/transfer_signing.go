@@ -185,7 +185,7 @@ func (o SigningOrder) accountFacts(ctx context.Context, tx pgx.Tx, a accountRow)
 func (o SigningOrder) addPayoutFacts(ctx context.Context, tx pgx.Tx, facts *batchFacts, p transferPayout) error {
 	facts.Standing, facts.Pending = p.Standing, p.Status == checkout.PayoutPending && p.Failure == ""
 	facts.Value, facts.Early, facts.Released = p.priced.Value, p.Now.Before(p.NotBefore), p.SizeReleased
-	facts.Stopped = p.Stopped
+	facts.Suspended = p.Suspended
 	err := tx.QueryRow(ctx, `
 		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
 				WHERE standing AND merchant_id = $1 AND mode = $2 AND created_at > $4::timestamptz - interval '1 day')::bigint,

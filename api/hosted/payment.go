@@ -71,7 +71,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 		}
 		return err
 	}
-	if v.Session.Stopped {
+	if v.Session.Suspended {
 		s.giveBackForm(r)
 		redirectTo(w, r, s.path(v.Session.ID))
 		return nil

@@ -230,7 +230,7 @@ func (v view) as(st state, heading, explanation string) view {
 
 // asForm returns the page with the form, or why there is none.
 func (v view) asForm() view {
-	if v.Session.Stopped {
+	if v.Session.Suspended {
 		return v.as(stateClosed, v.T.NotPossibleHeading, fmt.Sprintf(v.T.ClosedText, v.Merchant))
 	}
 	v = v.as(stateForm, fmt.Sprintf(v.T.TitlePay, v.Merchant), "")

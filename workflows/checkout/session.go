@@ -61,8 +61,8 @@ type Session struct {
 	URL          string        `db:"-"` // URL of the hosted page; the REST front end sets it
 	Transactions []Transaction `db:"-"` // decided transactions, in the order of their attempts
 	Payout       *Payout       `db:"-"` // nil unless completed
-	// Stopped: the merchant's payments are suspended. Only CustomerSession and Session read it.
-	Stopped bool `db:"-"`
+	// Suspended: the merchant's payments are suspended. Only CustomerSession and Session read it.
+	Suspended bool `db:"-"`
 }
 
 // OwnEndpoint returns the id of the endpoint for WebhookURL when no registration's secret signs for it.

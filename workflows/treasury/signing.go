@@ -22,15 +22,15 @@ func (l PayoutLimits) Largest() money.Amount { return min(l.Payout, l.MerchantDa
 // SigningFacts are the facts on which the next signature of a treasury account depends. They are read
 // under the lock of the account.
 type SigningFacts struct {
-	Standing bool // a transfer of the payout exists that may still pay it
-	Pending  bool // the payout is pending, and no failure is recorded
-	Frozen   bool
-	Stopped  bool // the merchant's payouts are suspended
-	AtRisk   bool // the charge may go back to the customer, and no operator has released the payout
-	Early    bool // the payment is not old enough
-	Released bool // an operator lets it pass whatever its size
-	Settled  bool // the acquirer has made the charge's money available
-	Foreign  bool // a transaction uses a slot that no transfer has
+	Standing  bool // a transfer of the payout exists that may still pay it
+	Pending   bool // the payout is pending, and no failure is recorded
+	Frozen    bool
+	Suspended bool // the merchant's payouts are suspended
+	AtRisk    bool // the charge may go back to the customer, and no operator has released the payout
+	Early     bool // the payment is not old enough
+	Released  bool // an operator lets it pass whatever its size
+	Settled   bool // the acquirer has made the charge's money available
+	Foreign   bool // a transaction uses a slot that no transfer has
 
 	Value       money.Amount // of this payout, in US cents
 	MerchantDay money.Amount // of the merchant's standing transfers of the last 24 hours
@@ -66,7 +66,7 @@ func (s SigningFacts) Decide() (SigningStep, checkout.PayoutHold) {
 		return SigningHold, checkout.HoldFrozen
 	case s.Foreign:
 		return SigningFreeze, checkout.HoldFrozen
-	case s.Stopped:
+	case s.Suspended:
 		return SigningHold, checkout.HoldSuspended
 	case s.AtRisk:
 		return SigningHold, checkout.HoldRisk

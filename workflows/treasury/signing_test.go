@@ -29,7 +29,7 @@ func TestSigning_Decide(t *testing.T) {
 		"frozen":                     {func(s *treasury.SigningFacts) { s.Frozen, s.Foreign = true, true }, treasury.SigningHold, checkout.HoldFrozen},
 		"a slot of nobody is in use": {func(s *treasury.SigningFacts) { s.Foreign = true }, treasury.SigningFreeze, checkout.HoldFrozen},
 		"the charge may go back":     {func(s *treasury.SigningFacts) { s.AtRisk = true }, treasury.SigningHold, checkout.HoldRisk},
-		"payouts are suspended":      {func(s *treasury.SigningFacts) { s.Stopped, s.AtRisk = true, true }, treasury.SigningHold, checkout.HoldSuspended},
+		"payouts are suspended":      {func(s *treasury.SigningFacts) { s.Suspended, s.AtRisk = true, true }, treasury.SigningHold, checkout.HoldSuspended},
 		"the payment is too young":   {func(s *treasury.SigningFacts) { s.Early, s.Settled = true, true }, treasury.SigningHold, checkout.HoldDelay},
 		"too much is not settled":    {func(s *treasury.SigningFacts) { s.Unsettled++ }, treasury.SigningHold, checkout.HoldUnsettled},
 		"this charge is settled":     {func(s *treasury.SigningFacts) { s.Unsettled, s.Settled = 1_000_000, true }, treasury.SigningGo, ""},
