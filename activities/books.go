@@ -370,7 +370,7 @@ func (b book) sendRefund(ctx context.Context, r books.Refund) (decided bool, err
 	if err != nil {
 		return false, err
 	}
-	got, err := b.Refund(ctx, r.Reference, r.ID)
+	got, err := b.Refund(ctx, checkout.RefundRequest{ID: r.ID, Reference: r.Reference, Amount: r.Amount})
 	if err != nil {
 		return false, err
 	}

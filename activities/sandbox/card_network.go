@@ -124,7 +124,7 @@ func (n *CardNetwork) Payment(ctx context.Context, reference string) (checkout.C
 }
 
 // Refund implements checkout.CardNetwork. Test payments are not refunded.
-func (n *CardNetwork) Refund(context.Context, string, string) (checkout.RefundResult, error) {
+func (n *CardNetwork) Refund(context.Context, checkout.RefundRequest) (checkout.RefundResult, error) {
 	return checkout.RefundResult{Status: checkout.RefundFailed}, nil
 }
 

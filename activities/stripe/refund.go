@@ -14,26 +14,29 @@ import (
 // metadataRefund names our refund in the refund's metadata.
 const metadataRefund = "refund_id"
 
-// Refund implements checkout.CardNetwork. It gives back what is left of the charge, once: it looks for a
-// refund of that id first, because Stripe forgets idempotency keys after 24 hours. A refund that Stripe
-// refuses for good is RefundFailed and has no reference. The customer's bank may return a refund days
-// later, so a succeeded one may still fail: Risks tells.
-func (n *Network) Refund(ctx context.Context, reference, refundID string) (checkout.RefundResult, error) {
-	if _, err := n.intent(ctx, reference); err != nil {
+// Refund implements checkout.CardNetwork. It looks for a refund of that id first, because Stripe forgets idempotency
+// keys after 24 hours. A refund that Stripe refuses for good is RefundFailed and has no reference. The customer's bank
+// may return a refund days later, so a succeeded one may still fail: Risks returns its present state.
+func (n *Network) Refund(ctx context.Context, req checkout.RefundRequest) (checkout.RefundResult, error) {
+	if _, err := n.intent(ctx, req.Reference); err != nil {
 		return checkout.RefundResult{}, err
 	}
-	if found, ok, err := n.findRefund(ctx, reference, refundID); ok || err != nil {
+	if found, ok, err := n.findRefund(ctx, req.Reference, req.ID); ok || err != nil {
 		return found, err
 	}
 	params := &stripe.RefundCreateParams{
-		PaymentIntent: stripe.String(reference),
-		Metadata:      map[string]string{metadataRefund: refundID},
+		PaymentIntent: stripe.String(req.Reference),
+		Amount:        stripe.Int64(int64(req.Amount)),
+		Metadata:      map[string]string{metadataRefund: req.ID},
 	}
-	params.SetIdempotencyKey(refundID)
+	if req.Reason != "" {
+		params.Reason = stripe.String(string(req.Reason))
+	}
+	params.SetIdempotencyKey(req.ID)
 	if _, err := n.api.V1Refunds.Create(ctx, params); err != nil {
 		reason := publicError(err)
 		// The state decides: the refund may exist although the answer says otherwise.
-		found, ok, err := n.findRefund(ctx, reference, refundID)
+		found, ok, err := n.findRefund(ctx, req.Reference, req.ID)
 		var refusal *Error
 		switch {
 		case ok || err != nil:
@@ -41,11 +44,11 @@ func (n *Network) Refund(ctx context.Context, reference, refundID string) (check
 		case errors.As(reason, &refusal) && refusal.definite():
 			return checkout.RefundResult{Status: checkout.RefundFailed, Why: refusal.Code}, nil
 		}
-		return checkout.RefundResult{}, fmt.Errorf("refund %s of %s: %w", refundID, reference, reason)
+		return checkout.RefundResult{}, fmt.Errorf("refund %s of %s: %w", req.ID, req.Reference, reason)
 	}
-	found, ok, err := n.findRefund(ctx, reference, refundID)
+	found, ok, err := n.findRefund(ctx, req.Reference, req.ID)
 	if err == nil && !ok {
-		err = fmt.Errorf("refund %s of %s: %w", refundID, reference, ErrNoAnswer)
+		err = fmt.Errorf("refund %s of %s: %w", req.ID, req.Reference, ErrNoAnswer)
 	}
 	return found, err
 }

@@ -36,6 +36,8 @@ const (
 	PrefixTransfer    = "tr"
 	PrefixMasterKey   = "mk"
 	PrefixPicture     = "pic" // of a line item
+	PrefixDispute     = "dp"
+	PrefixBalance     = "btx" // of a balance transaction
 )
 
 // idEncoding is Crockford's base32 in lower case. It keeps the order of the bytes, and it avoids

@@ -229,25 +229,6 @@ type CardNetwork interface {
 	// charged before. Afterwards the reference can never be charged. A declined reference must be
 	// canceled too, because a network may let it be confirmed again.
 	Cancel(ctx context.Context, reference string, reason FailureCode) (ChargeResult, error)
-	// Refund gives back what is left of a charge. refundID is the idempotency key.
-	Refund(ctx context.Context, reference, refundID string) (RefundResult, error)
-}
-
-// RefundStatus is the state of a refund.
-type RefundStatus string
-
-// A refund is pending until the network has decided. One that succeeded may fail later: the customer's bank
-// returns it. A failed one stays failed.
-const (
-	RefundPending   RefundStatus = "pending"
-	RefundSucceeded RefundStatus = "succeeded"
-	RefundFailed    RefundStatus = "failed"
-)
-
-// RefundResult is the network's answer about one refund.
-type RefundResult struct {
-	Status    RefundStatus
-	Reference string       // the network's name of the refund; "" when it was refused
-	Amount    money.Amount // that goes back to the customer; 0 when it was refused
-	Why       string       // the network's word for a failure
+	// Refund gives back a part of a charge, once for each id of a refund. A repeat returns the present state.
+	Refund(ctx context.Context, req RefundRequest) (RefundResult, error)
 }

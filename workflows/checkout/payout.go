@@ -29,12 +29,18 @@ const (
 	PayoutNetworkError          PayoutFailure = "network_error"
 	PayoutInvalidAddress        PayoutFailure = "invalid_address"
 	PayoutInsufficientLiquidity PayoutFailure = "insufficient_liquidity"
+	PayoutRefunded              PayoutFailure = "refunded"  // nothing is left of the payment
+	PayoutDisputed              PayoutFailure = "disputed"  // a dispute was lost
+	PayoutRecovered             PayoutFailure = "recovered" // it paid what the merchant owed
 )
 
 var payoutFailureMessages = map[PayoutFailure]string{
 	PayoutNetworkError:          "The network did not accept the transfer.",
 	PayoutInvalidAddress:        "The payout address is not valid on this network.",
 	PayoutInsufficientLiquidity: "The payout is currently too large to send.",
+	PayoutRefunded:              "The payment was refunded.",
+	PayoutDisputed:              "The customer's bank took the payment back.",
+	PayoutRecovered:             "The payout was kept for what you owe.",
 }
 
 // Message is the human-readable text of the code.
@@ -53,6 +59,8 @@ type Payout struct {
 	Destination    string
 	SourceAmount   money.Amount
 	SourceCurrency money.Currency
+	Deducted       money.Amount  // of SourceAmount: the sum of Deductions
+	Deductions     []Deduction   // oldest first
 	ExchangeRate   money.Rate    // Currency for one unit of SourceCurrency
 	LockedRate     money.Rate    // ExchangeRate when the customer paid
 	RateUntil      *time.Time    // when the lock of the rate ends; nil: never
@@ -79,9 +87,31 @@ func (p Payout) RateHolds(now time.Time) bool {
 	return p.RateUntil == nil || !now.After(*p.RateUntil) || p.Generation == 1 && p.Status != PayoutFailed && !p.Disputed
 }
 
-// Gross converts the source amount at the rate, before the network's fee. It rounds down to the smallest unit.
+// DeductionType is why a payout pays less than its payment.
+type DeductionType string
+
+// Kinds of deductions.
+const (
+	DeductionRefund   DeductionType = "refund"
+	DeductionDispute  DeductionType = "dispute"
+	DeductionRecovery DeductionType = "recovery" // of what the merchant owed
+)
+
+// Deduction is a part of a payout's source amount that it does not pay.
+type Deduction struct {
+	Type   DeductionType `json:"type"`
+	Source string        `json:"source"` // id of the refund or dispute; of a recovery, the currency of the debt
+	Amount money.Amount  `json:"amount"` // in the payout's source currency
+	// Owed is what a recovery paid, in the currency of the debt; nil for the others.
+	Owed *money.Amount `json:"owed,omitempty"`
+}
+
+// Net returns what is left of the source amount.
+func (p Payout) Net() money.Amount { return p.SourceAmount - p.Deducted }
+
+// Gross converts the net at the rate, before the network's fee. It rounds down to the smallest unit.
 func (p Payout) Gross() money.Crypto {
-	return money.FloorCrypto(new(big.Rat).Mul(p.SourceAmount.Coins(p.SourceCurrency), p.ExchangeRate.Rat()), p.Currency)
+	return money.FloorCrypto(new(big.Rat).Mul(p.Net().Coins(p.SourceCurrency), p.ExchangeRate.Rat()), p.Currency)
 }
 
 // RetriedPayout is a generation of a payout that failed and was retried.
@@ -116,6 +146,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		Destination    string               `json:"destination"`
 		SourceAmount   money.Amount         `json:"source_amount"`
 		SourceCurrency money.Currency       `json:"source_currency"`
+		Deductions     []Deduction          `json:"deductions,omitempty"`
 		ExchangeRate   money.Rate           `json:"exchange_rate"`
 		LockedRate     money.Rate           `json:"locked_exchange_rate"`
 		RateUntil      *string              `json:"exchange_rate_locked_until"`
@@ -131,7 +162,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 	}{
 		ID: p.ID, SessionID: p.SessionID, TransactionID: p.TransactionID, Status: p.Status, Amount: p.Amount,
 		Currency: p.Currency, Network: p.Network, Destination: p.Destination, SourceAmount: p.SourceAmount,
-		SourceCurrency: p.SourceCurrency, ExchangeRate: p.ExchangeRate, LockedRate: p.LockedRate,
+		SourceCurrency: p.SourceCurrency, Deductions: p.Deductions, ExchangeRate: p.ExchangeRate, LockedRate: p.LockedRate,
 		RateUntil: FormatOptionalTime(p.RateUntil), Fee: p.Fee, TxHash: orNull(p.TxHash), Failure: f,
 		Metadata: p.Metadata, Livemode: p.Mode.Live(), CreatedAt: FormatTime(p.CreatedAt),
 		SentAt: FormatOptionalTime(p.SentAt), ConfirmedAt: FormatOptionalTime(p.ConfirmedAt),
