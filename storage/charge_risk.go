@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -152,85 +154,205 @@ func (c paidCharge) recordRisks(ctx context.Context, tx pgx.Tx, risks []books.Ch
 func (c paidCharge) recordRisk(ctx context.Context, tx pgx.Tx, r books.ChargeRisk) ([]books.Finding, error) {
 	if r.RefundID != "" {
 		got := checkout.RefundResult{Status: r.Status.Refund(), Reference: r.ID, Amount: r.Amount}
-		found, err := c.recordRefund(ctx, tx, r.RefundID, got)
+		update, err := c.recordRefund(ctx, tx, r.RefundID, got)
 		if !errors.Is(err, checkout.ErrNotFound) {
-			return found, err
+			return update.Found, err // Reconcile starts the deliveries
 		}
 	}
-	var (
-		before books.ChargeRisk // zero: no money has moved
-		change = 1
-	)
-	err := tx.QueryRow(ctx, `
-		SELECT status, amount, currency, changes + 1 FROM charge_risk
-		WHERE id = $1 AND mode = $2 AND transaction_id = $3`, r.ID, c.Mode, c.TransactionID).Scan(
-		&before.Status, &before.Amount, &before.Currency, &change)
-	known := err == nil
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, err
-	}
-	if known && before.Status == r.Status && before.Amount == r.Amount && before.Currency == r.Currency {
-		return nil, nil
-	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at)
-		VALUES (@id, @mode, @merchant, @transaction, @kind, @status, @amount, @currency, @now, @now)
-		ON CONFLICT (id) DO UPDATE SET status = @status, amount = @amount, currency = @currency, changes = @change,
-			changed_at = @now`,
-		pgx.NamedArgs{
-			"id": r.ID, "mode": c.Mode, "merchant": c.MerchantID, "transaction": c.TransactionID, "kind": r.Kind,
-			"status": r.Status, "amount": r.Amount, "currency": r.Currency, "change": change, "now": c.Now,
-		})
+	before, known, err := c.notedRisk(ctx, tx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.bookRisk(ctx, tx, before, r, change); err != nil {
+	if known && r.Is(before.ChargeRisk) {
+		return nil, nil
+	}
+	after := notedRisk{
+		ChargeRisk: r, DisputeID: before.DisputeID, Debited: before.Debited || !known, Changes: before.Changes + 1,
+	}
+	if r.Kind == books.RiskDispute && after.DisputeID == "" {
+		after.DisputeID = checkout.NewID(checkout.PrefixDispute)
+	}
+	if err := c.storeRisk(ctx, tx, after); err != nil {
 		return nil, err
+	}
+	if err := c.bookRisk(ctx, tx, before, after); err != nil {
+		return nil, err
+	}
+	if err := c.settleRisk(ctx, tx, before, after); err != nil {
+		return nil, err
+	}
+	if c.ChargedTo == ledgerSandbox { // operators have nothing to do about the sandbox
+		return nil, nil
 	}
 	return keepFinding(ctx, tx, r.Status != books.RiskWon, books.Finding{
 		Mode: c.Mode, Kind: r.Kind.Finding(), Subject: r.ID, Detail: c.describe(r),
 	})
 }
 
+// notedRisk is a risk as it was noted last.
+type notedRisk struct {
+	books.ChargeRisk
+
+	DisputeID string
+	Debited   bool // the merchant's balance bears it; version 1.0.0 booked risks as losses of ours
+	Changes   int  // the generation of its last entry
+}
+
+// riskColumns reads a books.ChargeRisk.
+const riskColumns = `
+	id, kind, status, amount, currency, '' AS refund_id, reason,
+	coalesce(respond_by, '0001-01-01 00:00:00+00') AS respond_by, responded, fee, fee_currency`
+
+const selectNotedRisk = `
+	SELECT ` + riskColumns + `, coalesce(dispute_id, '') AS dispute_id, debited, changes
+	FROM charge_risk `
+
+// notedRisk returns what is known of a risk of the charge. known is false when that is nothing: then no money has
+// moved.
+func (c paidCharge) notedRisk(ctx context.Context, tx pgx.Tx, id string) (before notedRisk, known bool, err error) {
+	before, err = pg.One[notedRisk](ctx, tx, selectNotedRisk+`
+		WHERE id = $1 AND mode = $2 AND transaction_id = $3`, id, c.Mode, c.TransactionID)
+	return before, err == nil, pg.Optional(err)
+}
+
+func (c paidCharge) storeRisk(ctx context.Context, tx pgx.Tx, r notedRisk) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at,
+			dispute_id, debited, reason, respond_by, responded, fee, fee_currency)
+		VALUES (@id, @mode, @merchant, @transaction, @kind, @status, @amount, @currency, @now, @now,
+			nullif(@dispute, ''), @debited, @reason, nullif(@respond_by, @never), @responded, @fee, @fee_currency)
+		ON CONFLICT (id) DO UPDATE SET status = @status, amount = @amount, currency = @currency, changes = @changes,
+			changed_at = CASE WHEN charge_risk.status = @status AND charge_risk.amount = @amount THEN charge_risk.changed_at
+				ELSE @now END,
+			dispute_id = nullif(@dispute, ''), reason = @reason, respond_by = nullif(@respond_by, @never), responded = @responded, fee = @fee, fee_currency = @fee_currency`,
+		pgx.NamedArgs{
+			"id": r.ID, "mode": c.Mode, "merchant": c.MerchantID, "transaction": c.TransactionID, "kind": r.Kind,
+			"status": r.Status, "amount": r.Amount, "currency": r.Currency, "changes": r.Changes, "now": c.Now,
+			"dispute": r.DisputeID, "debited": r.Debited, "reason": r.Reason, "respond_by": r.RespondBy,
+			"never": time.Time{}, "responded": r.Responded, "fee": r.Fee, "fee_currency": r.FeeCurrency,
+		})
+	return err
+}
+
 // bookRisks books where the money of the risks is that were noted before the charge was decided. It must run in the
 // transaction that books the charge.
 func bookRisks(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
-	type noted struct {
-		books.ChargeRisk
-		Changes int
-	}
-	risks, err := pg.Collect[noted](ctx, tx, `
-		SELECT id, kind, status, amount, currency, '' AS refund_id, changes FROM charge_risk
+	risks, err := pg.Collect[notedRisk](ctx, tx, selectNotedRisk+`
 		WHERE transaction_id = $1 AND mode = $2 ORDER BY id`, t.ID, t.Mode)
-	c := paidCharge{TransactionID: t.ID, MerchantID: t.MerchantID, Mode: t.Mode, Paid: true}
+	if err != nil || len(risks) == 0 {
+		return err
+	}
+	c, err := lockCharge(ctx, tx, t.Mode, `t.id = $2`, t.ID)
 	for _, r := range risks {
-		err = errors.Join(err, c.bookRisk(ctx, tx, books.ChargeRisk{}, r.ChargeRisk, r.Changes))
+		if err == nil {
+			err = c.bookRisk(ctx, tx, notedRisk{Debited: r.Debited}, r)
+		}
+		if err == nil {
+			err = c.settleRisk(ctx, tx, notedRisk{}, r)
+		}
 	}
 	return err
 }
 
 // bookRisk books the way from where the money was to where it is.
-func (c paidCharge) bookRisk(ctx context.Context, tx pgx.Tx, before, after books.ChargeRisk, change int) error {
-	postings := append(riskPostings(before, -1), riskPostings(after, 1)...)
-	if !c.Paid || len(postings) == 0 { // the charge is not booked, or not yet: see bookRisks
+func (c paidCharge) bookRisk(ctx context.Context, tx pgx.Tx, before, after notedRisk) error {
+	if !c.Booked { // not yet: see bookRisks
 		return nil
 	}
-	return entry{
-		Mode: c.Mode, Kind: entryRisk, Subject: after.ID, Generation: change, MerchantID: c.MerchantID, Postings: postings,
-	}.book(ctx, tx)
+	e := entry{
+		Mode: c.Mode, Kind: entryRisk, Subject: after.ID, Generation: after.Changes, MerchantID: c.MerchantID,
+		Postings: append(c.riskPostings(before, after.Debited, -1), c.riskPostings(after, after.Debited, 1)...),
+	}
+	if err := e.bookChange(ctx, tx); err != nil {
+		return err
+	}
+	if !after.Debited {
+		return nil
+	}
+	e.Kind, e.Postings = entryFee, append(c.feePostings(before, -1), c.feePostings(after, 1)...)
+	return e.bookChange(ctx, tx)
 }
 
-// riskPostings books where the money of a risk is: with us as before, held by the acquirer, or lost.
-func riskPostings(r books.ChargeRisk, sign int64) []posting {
-	account := map[books.RiskStatus]string{books.RiskOpen: ledgerDisputed, books.RiskLost: ledgerLoss}[r.Status]
-	if account == "" || r.Kind == books.RiskFraudWarning {
+// bookChange books an entry unless its postings cancel each other out.
+func (e entry) bookChange(ctx context.Context, tx pgx.Tx) error {
+	sums := map[posting]*big.Int{}
+	for _, p := range e.Postings {
+		key := posting{Account: p.Account, Holder: p.Holder, Asset: p.Asset}
+		if sums[key] == nil {
+			sums[key] = new(big.Int)
+		}
+		sums[key].Add(sums[key], p.Amount)
+	}
+	for _, sum := range sums {
+		if sum.Sign() != 0 {
+			return e.book(ctx, tx)
+		}
+	}
+	return nil
+}
+
+// riskPostings books where the money of a risk is: with us as before, held by the acquirer, or lost. The merchant bears
+// it from the beginning, and gets it back when the risk is won.
+func (c paidCharge) riskPostings(r notedRisk, debited bool, sign int64) []posting {
+	if r.Kind == books.RiskFraudWarning || r.Status != books.RiskOpen && r.Status != books.RiskLost {
 		return nil
 	}
-	amount := big.NewInt(sign * int64(r.Amount))
-	return []posting{
-		{account, "", string(r.Currency), amount},
-		{ledgerReceivable, "", string(r.Currency), new(big.Int).Neg(amount)},
+	asset, amount := string(r.Currency), big.NewInt(sign*int64(r.Amount))
+	less := new(big.Int).Neg(amount)
+	all := []posting{{c.ChargedTo, "", asset, less}}
+	open := r.Status == books.RiskOpen
+	if open {
+		all = append(all, posting{ledgerDisputed, "", asset, amount})
 	}
+	switch {
+	case debited && open:
+		return append(all, posting{ledgerPayable, c.MerchantID, asset, amount},
+			posting{ledgerContested, c.MerchantID, asset, less})
+	case debited:
+		return append(all, posting{ledgerPayable, c.MerchantID, asset, amount})
+	case !open:
+		return append(all, posting{ledgerLoss, "", asset, amount})
+	}
+	return all
+}
+
+// feePostings books that the merchant pays the card network's fee for a dispute, which is an expense of ours.
+func (c paidCharge) feePostings(r notedRisk, sign int64) []posting {
+	if r.Fee == 0 {
+		return nil
+	}
+	fee := big.NewInt(sign * int64(r.Fee))
+	return []posting{
+		{ledgerPayable, c.MerchantID, string(r.FeeCurrency), fee},
+		{ledgerAcquirer, "", string(r.FeeCurrency), new(big.Int).Neg(fee)},
+	}
+}
+
+// gone reports whether the customer has the money of the risk, or may get it.
+func (r notedRisk) gone() bool {
+	return r.Debited && r.Kind != books.RiskFraudWarning && (r.Status == books.RiskOpen || r.Status == books.RiskLost)
+}
+
+// settleRisk takes what the customer has, or may get, from the payout, gives it back when it is won, and stores the
+// event.
+func (c paidCharge) settleRisk(ctx context.Context, tx pgx.Tx, before, after notedRisk) (err error) {
+	if !c.Booked {
+		return nil
+	}
+	source := cmp.Or(after.DisputeID, after.ID)
+	if before.gone() && !after.gone() {
+		err = c.restore(ctx, tx, checkout.DeductionDispute, source)
+	}
+	if !before.gone() && after.gone() && after.Currency == c.Currency {
+		err = c.deduct(ctx, tx, checkout.DeductionDispute, source, after.Amount)
+	}
+	if err == nil && after.Debited && after.Status == books.RiskLost {
+		err = c.endEmptyPayout(ctx, tx, checkout.PayoutDisputed)
+	}
+	if err == nil && after.Kind == books.RiskDispute {
+		err = c.publishDispute(ctx, tx, before, after)
+	}
+	return errors.Join(err, noteDebt(ctx, tx, c.owner()))
 }
 
 func (c paidCharge) describe(r books.ChargeRisk) string {
@@ -252,15 +374,17 @@ func (c paidCharge) describe(r books.ChargeRisk) string {
 }
 
 // atRisk reports whether the charge of the payout may go back: a risk is not won, or a report about one
-// has not been followed. An operator's release covers what was known at that time. While a refund of ours stands,
-// no release helps: one that the network refused may exist after all, and its payout may be retried by then.
+// has not been followed. What was lost is deducted. An operator's release covers what was known at that time. While a
+// refund by an operator stands, no release helps: one that the network refused may exist after all, and its payout may
+// be retried by then.
 func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 	return pg.Value[bool](ctx, tx, `
 		SELECT EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = p.transaction_id AND r.status <> 'won'
-				AND r.changed_at > coalesce(p.risk_released_at, '-infinity'))
+				AND NOT (r.debited AND r.status = 'lost') AND r.changed_at > coalesce(p.risk_released_at, '-infinity'))
 			OR EXISTS (SELECT FROM transaction t JOIN acquirer_event e
 				ON e.mode = t.mode AND e.reference = t.acquirer_ref AND e.unseen WHERE t.id = p.transaction_id)
-			OR EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND `+refundStands+`)
+			OR EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND r.reason <> 'merchant'
+				AND `+refundStands+`)
 		FROM payout p WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, p.ID, p.MerchantID, p.Mode)
 }
 
@@ -270,6 +394,10 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 // checkout.ErrConflict when something else holds the payout, or nothing. by is written with the change.
 func (s *Payouts) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry) error {
 	return pg.RunInTx(ctx, s.pool, "release payout", func(tx pgx.Tx) error {
+		c, err := lockChargeOf(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -280,6 +408,9 @@ func (s *Payouts) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...mer
 		err = p.set(ctx, tx, `next_action_at = $4,
 			risk_released_at = CASE hold WHEN 'risk' THEN $4 ELSE risk_released_at END,
 			size_released_at = CASE hold WHEN 'large' THEN $4 ELSE size_released_at END`, p.Now)
+		if err == nil && p.Hold == checkout.HoldRisk {
+			err = c.payDisputed(ctx, tx)
+		}
 		if err != nil {
 			return err
 		}
@@ -287,11 +418,24 @@ func (s *Payouts) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...mer
 	})
 }
 
+// payDisputed takes the deductions for disputes back, so that the payout pays what may be lost. The merchant owes it.
+func (c paidCharge) payDisputed(ctx context.Context, tx pgx.Tx) error {
+	sources, err := pg.Values[string](ctx, tx, `
+		SELECT source FROM payout_deduction WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3 AND type = $4`,
+		c.PayoutID, c.MerchantID, c.Mode, checkout.DeductionDispute)
+	for _, source := range sources {
+		if err == nil {
+			err = c.restore(ctx, tx, checkout.DeductionDispute, source)
+		}
+	}
+	return errors.Join(err, noteDebt(ctx, tx, c.owner()))
+}
+
 // PayoutRisks returns the risks of a payout's charge, oldest first.
 func (s *PayoutReader) PayoutRisks(ctx context.Context, ref checkout.Ref) ([]books.ChargeRisk, error) {
 	got, err := pg.Collect[books.ChargeRisk](ctx, s.pool, `
-		SELECT r.id, r.kind, r.status, r.amount, r.currency, '' AS refund_id
-		FROM charge_risk r JOIN payout p ON p.transaction_id = r.transaction_id
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY r.noted_at, r.id`, ref.ID, ref.MerchantID, ref.Mode)
+		SELECT `+riskColumns+` FROM charge_risk
+		WHERE transaction_id = (SELECT transaction_id FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3)
+			AND merchant_id = $2 AND mode = $3 ORDER BY noted_at, id`, ref.ID, ref.MerchantID, ref.Mode)
 	return got, pg.Wrap("payout risks", err)
 }

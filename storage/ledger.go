@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
 
 	"github.com/jackc/pgx/v5"
@@ -28,14 +29,17 @@ const (
 	ledgerFunding    = "funding"           // top-ups of wallets
 	ledgerSuspense   = "suspense"          // moved by nobody we know
 	ledgerDisputed   = "acquirer:disputed" // what the acquirer holds until a dispute is decided
-	ledgerLoss       = "expense:loss"      // went back to customers after the merchant's money was booked
+	ledgerContested  = "merchant:disputed" // what the merchant gets back if it wins a dispute; holder: the merchant
+	ledgerLoss       = "expense:loss"      // went back to customers, and no merchant bears it
+	ledgerSandbox    = "sandbox"           // the sandbox's card network and chain
 )
 
 // Kinds of ledger entries.
 const (
 	entryCharge    = "charge" // subject: the transaction, as of the next one
 	entryCost      = "charge_cost"
-	entryRefund    = "refund"             // subject: our refund; in older entries the transaction
+	entryRefund    = "refund"             // subject: our refund; an even generation takes the one before back
+	entryPayout    = "payout"             // subject: the payout, whose chain is the sandbox
 	entrySigned    = "transfer_signed"    // subject: the transfer, as of the next seven
 	entryFinal     = "transfer_confirmed" //
 	entryReverted  = "transfer_reverted"
@@ -47,7 +51,9 @@ const (
 	entryInflow    = "inflow"             // subject: the treasury account, as of the next two
 	entryOutflow   = "outflow"            // that no transfer explains
 	entryShortage  = "shortage"           // that a person accepted
-	entryRisk      = "risk"               // subject: the charge's risk
+	entryRisk      = "risk"               // subject: the charge's risk, as of the next one
+	entryFee       = "dispute_fee"        // of the card network
+	entryConvert   = "conversion"         // subject: the payout that pays a debt in another currency
 	entryMovement  = "movement"           // subject: the card network's movement
 )
 
@@ -73,16 +79,21 @@ func inCrypto(account, holder string, amount money.Crypto) posting {
 	return posting{account, holder, string(amount.Currency()), amount.Units()}
 }
 
-// book stores an entry. A unique constraint refuses a second entry of the same kind, subject and
-// generation, and the transaction cannot commit when a sum is not 0.
-func (e entry) book(ctx context.Context, tx pgx.Tx) error {
-	var accounts, holders, assets, amounts []string
+// columns are the entry's postings, as arrays of their columns.
+func (e entry) columns() (accounts, holders, assets, amounts []string) {
 	for _, p := range e.Postings {
 		if p.Amount.Sign() != 0 {
 			accounts, holders = append(accounts, p.Account), append(holders, p.Holder)
 			assets, amounts = append(assets, p.Asset), append(amounts, p.Amount.String())
 		}
 	}
+	return accounts, holders, assets, amounts
+}
+
+// book stores an entry. A unique constraint refuses a second entry of the same kind, subject and
+// generation, and the transaction cannot commit when a sum is not 0.
+func (e entry) book(ctx context.Context, tx pgx.Tx) error {
+	accounts, holders, assets, amounts := e.columns()
 	_, err := tx.Exec(ctx, `
 		WITH entry AS (
 			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
@@ -96,6 +107,26 @@ func (e entry) book(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("book %s of %s: %w", e.Kind, e.Subject, err)
 	}
 	return nil
+}
+
+// with books the entry in the statement of a decision about its subject, if a condition holds. No two postings have
+// one account.
+func (e entry) with(d *decisionSQL, condition string) {
+	accounts, holders, assets, amounts := e.columns()
+	d.sql += `, entry AS (
+			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
+			SELECT @mode, @entry_kind, @subject, @entry_generation::integer, @merchant FROM decided WHERE ` + condition + `
+			RETURNING id
+		), posting AS (
+			INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
+			SELECT entry.id, @mode, p.account, p.holder, p.asset, p.amount::numeric
+			FROM entry, unnest(@accounts::text[], @holders::text[], @assets::text[], @amounts::text[])
+				AS p (account, holder, asset, amount)
+		)`
+	maps.Copy(d.args, pgx.NamedArgs{
+		"entry_kind": e.Kind, "entry_generation": e.Generation, "accounts": accounts, "holders": holders, "assets": assets,
+		"amounts": amounts,
+	})
 }
 
 // reverse books the opposite of an earlier entry, under another kind; with generation 0, of all of them together.
@@ -121,18 +152,25 @@ func reverse(ctx context.Context, tx pgx.Tx, subject, kind string, generation in
 	return nil
 }
 
-// bookCharge books a succeeded charge: the acquirer owes us the amount, and we owe the merchant the
-// net. It must run in the transaction that decides the payment.
-func bookCharge(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
-	asset := string(t.Currency)
+// chargeEntry is the entry of a succeeded charge: the acquirer owes us the amount, and we owe the merchant the net.
+func (p *payment) chargeEntry() entry {
+	asset := string(p.Currency)
 	return entry{
-		Mode: t.Mode, Kind: entryCharge, Subject: t.ID, Generation: 1, MerchantID: t.MerchantID,
+		Mode: p.Mode, Kind: entryCharge, Subject: p.ID, Generation: 1, MerchantID: p.MerchantID,
 		Postings: []posting{
-			{ledgerReceivable, "", asset, big.NewInt(int64(t.Amount))},
-			{ledgerPayable, t.MerchantID, asset, big.NewInt(-int64(t.Net))},
-			{ledgerFee, "", asset, big.NewInt(-int64(t.Fee))},
+			{chargedTo(p.real()), "", asset, big.NewInt(int64(p.Amount))},
+			{ledgerPayable, p.MerchantID, asset, big.NewInt(-int64(p.Net))},
+			{ledgerFee, "", asset, big.NewInt(-int64(p.Fee))},
 		},
-	}.book(ctx, tx)
+	}
+}
+
+// chargedTo is the account that a charge is debited to, and from which a refund comes.
+func chargedTo(real bool) string {
+	if real {
+		return ledgerReceivable
+	}
+	return ledgerSandbox
 }
 
 // LedgerBalance is the sum of an account in one asset.

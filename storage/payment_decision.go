@@ -51,8 +51,9 @@ func (s *Sessions) FinishPayment(ctx context.Context, ref checkout.Ref, transact
 }
 
 // decidePaymentUnlocked reads the payment and decides it in one statement, which does nothing unless the session and
-// the payment are as they were read. It returns errOvertaken then, and for a payment that must not be decided, that the
-// ledger books, or whose merchant has announced another payout address: those need more than one statement.
+// the payment are as they were read. It returns errOvertaken then, and for a payment that must not be decided, whose
+// card network or chain is not the sandbox's, or whose merchant has announced another payout address: those need more
+// than one statement.
 func (s *Sessions) decidePaymentUnlocked(
 	ctx context.Context, ref checkout.Ref, transactionID string,
 ) (FollowUp, error) {
@@ -91,7 +92,7 @@ func (p *payment) chosenFee() merchant.Fee {
 	return merchant.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
 }
 
-// real reports whether a network outside the service takes part in the payment. The ledger has only such payments.
+// real reports whether a network outside the service takes part in the payment: it may have noted risks before.
 func (p *payment) real() bool {
 	return p.Acquirer != checkout.AcquirerSandbox || p.ChainRef != checkout.ChainSandbox
 }
@@ -133,9 +134,7 @@ func (p *payment) decidePaymentLocked(ctx context.Context, tx pgx.Tx) (FollowUp,
 	}
 	got, err := p.decidePayment(ctx, tx)
 	if err == nil && p.real() {
-		if err = bookCharge(ctx, tx, p.Transaction); err == nil {
-			err = bookRisks(ctx, tx, p.Transaction)
-		}
+		err = bookRisks(ctx, tx, p.Transaction)
 	}
 	return got, err
 }
@@ -168,6 +167,7 @@ func (p *payment) decidePayment(ctx context.Context, to pg.Querier) (FollowUp, e
 	if p.SessionStatus == checkout.StatusCompleted {
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
 		p.insertPayout(write, got.PayoutID)
+		p.chargeEntry().with(write, "true")
 		p.mailReceipt(write)
 	}
 	var err error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,9 @@ const (
 	payoutColumns = `
 		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status,
 		p.amount || ' ' || p.currency AS amount, p.currency, p.network, p.destination,
-		p.source_amount, p.source_currency, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
+		p.source_amount, p.source_currency, p.deducted, coalesce((SELECT jsonb_agg(jsonb_build_object('type', d.type,
+			'source', d.source, 'amount', d.amount, 'owed', d.owed) ORDER BY d.created_at) FROM payout_deduction d
+			WHERE d.payout_id = p.id AND p.deducted > 0), '[]') AS deductions, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
 		t.exchange_rate AS locked_rate, t.rate_until,
 		EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = t.id) AS disputed,
 		s.metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
@@ -52,6 +55,7 @@ type PayoutToSend struct {
 	Recorded  []byte // the signed bytes of its SandboxTransfer; nil before that is recorded, and always on a real chain
 	Behavior  string // of the payment's SandboxCharge, "" when there is none
 	Suspended bool   // the merchant's payouts are suspended
+	MayOwe    bool   // the merchant may owe something: see RecoverDebt
 }
 
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
@@ -63,7 +67,8 @@ func payoutToSend(ctx context.Context, from pg.Querier, ref checkout.Ref) (Payou
 	got, err := pg.One[PayoutToSend](ctx, from, `
 		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, t.chain_ref AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior,
-			`+payoutsSuspended+` AS suspended`+
+			`+payoutsSuspended+` AS suspended, (SELECT p.mode = ANY (m.owes) FROM merchant m WHERE m.id = p.merchant_id)
+				AS may_owe`+
 		payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	return got, pg.Wrap("payout to send", err)
@@ -188,6 +193,7 @@ type lockedPayout struct {
 	HeldAt          *time.Time // since when it is on hold
 	NotBefore       time.Time  `db:"-"` // nothing is signed earlier
 	Standing        bool       // a signed transfer of it may still pay it
+	Recorded        bool       // the sandbox has a transfer of it, which pays or has failed
 	OnChain         bool       // it is paid on a real chain
 	SizeReleased    bool       // an operator lets it pass whatever its size
 	Suspended       bool       // the merchant's payouts are suspended
@@ -221,7 +227,7 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 	return pg.One[lockedPayout](ctx, from, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AS standing, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
+				AS standing, p.signed_transfer IS NOT NULL AS recorded, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
 			`+payoutsSuspended+` AS suspended,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
@@ -258,8 +264,7 @@ func (p *lockedPayout) decidePayout(
 	}
 	p.Hold, p.NextActionAt = "", nil
 	got := FollowUp{EventType: payoutEventType(p.Status)}
-	var err error
-	got.Deliveries, err = publishWith(ctx, to, p.event(got.EventType), decisionSQL{sql: `decided AS (
+	decision := decisionSQL{sql: `decided AS (
 			UPDATE payout SET status = @status, failure = @failure, tx_hash = @tx_hash, sent_at = @sent_at,
 				failed_at = @failed_at, hold = '', held_at = NULL, next_action_at = NULL
 			WHERE id = @subject AND merchant_id = @merchant AND mode = @mode AND status = 'pending'
@@ -268,6 +273,26 @@ func (p *lockedPayout) decidePayout(
 		)`, args: pgx.NamedArgs{
 		"status": p.Status, "failure": p.Failure, "tx_hash": p.TxHash, "sent_at": p.SentAt, "failed_at": p.FailedAt,
 		"version": p.Version,
-	}})
+	}}
+	if p.Status == checkout.PayoutSent && !p.OnChain {
+		p.sandboxEntry().with(&decision, `
+			EXISTS (SELECT FROM ledger_entry WHERE kind = 'charge' AND subject = @charge AND generation = 1)`)
+		decision.args["charge"] = p.TransactionID
+	}
+	var err error
+	got.Deliveries, err = publishWith(ctx, to, p.event(got.EventType), decision)
 	return got, err
+}
+
+// sandboxEntry is the entry of a payout that the sandbox's chain paid. Transfers on real chains are booked when they
+// are signed.
+func (p *lockedPayout) sandboxEntry() entry {
+	paid := big.NewInt(int64(p.Net()))
+	return entry{
+		Mode: p.Mode, Kind: entryPayout, Subject: p.ID, Generation: p.Generation, MerchantID: p.MerchantID,
+		Postings: []posting{
+			{ledgerPayable, p.MerchantID, string(p.SourceCurrency), paid},
+			{ledgerSandbox, "", string(p.SourceCurrency), new(big.Int).Neg(paid)},
+		},
+	}
 }

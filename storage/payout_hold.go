@@ -219,10 +219,15 @@ func (s *Payouts) RetryPayout(
 	return s.Payout(ctx, ref)
 }
 
-// requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund of the payout's payment has failed.
+// requireNotRefunded returns checkout.ErrPaymentRefunded when nothing is left of the payout, or a refund of an operator
+// has not failed.
 func (p *lockedPayout) requireNotRefunded(ctx context.Context, tx pgx.Tx) error {
+	if p.Net() <= 0 {
+		return checkout.ErrPaymentRefunded
+	}
 	refunded, err := pg.Value[bool](ctx, tx, `
-		SELECT EXISTS (SELECT FROM refund r WHERE r.transaction_id = $1 AND r.mode = $2 AND `+refundStands+`)`,
+		SELECT EXISTS (SELECT FROM refund r WHERE r.transaction_id = $1 AND r.mode = $2
+			AND r.reason <> 'merchant' AND `+refundStands+`)`,
 		p.TransactionID, p.Mode)
 	if err == nil && refunded {
 		err = checkout.ErrPaymentRefunded

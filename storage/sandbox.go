@@ -104,6 +104,9 @@ func (s *Sandbox) RecordSandboxTransfer(
 	if err == nil && now.Generation != p.Generation {
 		return nil, "", fmt.Errorf("record sandbox transfer: %w: the payout was retried", checkout.ErrConflict)
 	}
+	if err == nil && now.Deducted != p.Deducted && now.Recorded == nil && now.Failure == "" {
+		return nil, "", fmt.Errorf("record sandbox transfer: %w: the payout was reduced", checkout.ErrConflict)
+	}
 	if err == nil && now.Suspended && now.Recorded == nil && now.Failure == "" {
 		err = checkout.ErrMerchantSuspended
 	}
@@ -119,11 +122,11 @@ func (s *Sandbox) recordSandboxTransfer(
 		WITH recorded AS (
 			UPDATE payout p SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
-				AND signed_transfer IS NULL AND failure = '' AND generation = $9
+				AND signed_transfer IS NULL AND failure = '' AND generation = $9 AND deducted = $10
 				AND NOT `+payoutsSuspended+`
 			RETURNING id
 		)`+more+` SELECT count(*) = 1 FROM recorded`,
-		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation).Scan(&recorded)
+		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation, p.Deducted).Scan(&recorded)
 	return recorded, pg.Wrap("record sandbox transfer", err)
 }
 

@@ -35,6 +35,9 @@ type Store struct {
 	Sessions     *Sessions
 	Pictures     *Pictures
 	Payouts      *Payouts
+	Refunds      *Refunds
+	Disputes     *Disputes
+	Balances     *Balances
 	Treasury     *Treasury
 	Webhooks     *Webhooks
 	Requests     *Requests
@@ -84,7 +87,7 @@ type WebhookSecretReader struct {
 // WebhookReader reads registrations, events, deliveries, attempts and replays, but no secret.
 type WebhookReader struct{ pool *pgxpool.Pool }
 
-// Books keeps the ledger and what it is compared with: charges, their risks and refunds, reports, and findings.
+// Books keeps the ledger and what it is compared with: charges and their risks, reports, and findings.
 type Books struct{ pool *pgxpool.Pool }
 
 // Requests keeps the rates, the repeats and the log of requests.
@@ -124,6 +127,9 @@ func newStore(pool *pgxpool.Pool, opts Options) *Store {
 		Sessions:     &Sessions{&SessionReader{pool}, opts.Keys, semaphore.NewWeighted(half)},
 		Pictures:     &Pictures{pool},
 		Payouts:      &Payouts{&PayoutReader{pool}},
+		Refunds:      &Refunds{&RefundReader{pool}},
+		Disputes:     &Disputes{&DisputeReader{pool}},
+		Balances:     &Balances{pool},
 		Treasury:     &Treasury{pool, semaphore.NewWeighted(half)},
 		Webhooks:     &Webhooks{&WebhookSecretReader{&WebhookReader{pool}, opts.Keys}},
 		Requests:     &Requests{pool, opts.Keys},

@@ -1,6 +1,8 @@
 package books
 
 import (
+	"time"
+
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/money"
 )
@@ -14,6 +16,19 @@ type ChargeRisk struct {
 	Amount   money.Amount // that goes back, or may; of the whole charge for a warning
 	Currency money.Currency
 	RefundID string // our id of a refund that this service made; "" for everything else
+	// The rest is known of disputes only.
+	Reason      string         // the network's word, such as "fraudulent"
+	RespondBy   time.Time      // until when the bank takes evidence; zero when it wants none
+	Responded   bool           // evidence was sent
+	Fee         money.Amount   // that the network took for the dispute, in FeeCurrency
+	FeeCurrency money.Currency // in which the network settles
+}
+
+// Is reports whether nothing about the risk is new.
+func (r ChargeRisk) Is(before ChargeRisk) bool {
+	same := r.RespondBy.Equal(before.RespondBy)
+	r.RespondBy, r.RefundID = before.RespondBy, before.RefundID
+	return same && r == before
 }
 
 // RiskKind is what puts a payout at risk.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"example.com/checkout/workflows/money"
 )
 
 // Errors that storage, workflows and the REST front end share. Compare them with errors.Is.
@@ -40,9 +42,39 @@ var (
 	ErrDisputeOpen = fmt.Errorf("%w: a dispute of the charge is open", ErrConflict)
 	// ErrTransferStands: a signed transfer of the payout may still pay it.
 	ErrTransferStands = fmt.Errorf("%w: a transfer of the payout may still pay it", ErrConflict)
+	// ErrNotPaid: the session has no payment that succeeded.
+	ErrNotPaid = fmt.Errorf("%w: the session is not paid", ErrConflict)
+	// ErrRefundPending: the card network makes one refund of a charge at a time.
+	ErrRefundPending = fmt.Errorf("%w: another refund of the payment is pending", ErrConflict)
 	// ErrPaymentRefunded: the customer gets the money back, so the merchant does not get it.
 	ErrPaymentRefunded = fmt.Errorf("%w: the payment of the payout is refunded", ErrConflict)
 )
+
+// RefundTooLargeError means that a refund is larger than what is left of its payment. It is a kind of ErrConflict.
+type RefundTooLargeError struct {
+	Left     money.Amount
+	Currency money.Currency
+}
+
+func (e *RefundTooLargeError) Error() string {
+	return fmt.Sprintf("%s %s are left of the payment", e.Left, e.Currency)
+}
+
+// Unwrap returns ErrConflict.
+func (e *RefundTooLargeError) Unwrap() error { return ErrConflict }
+
+// InsufficientBalanceError means that a merchant would owe more than it may. It is a kind of ErrConflict.
+type InsufficientBalanceError struct {
+	Missing  money.Amount
+	Currency money.Currency
+}
+
+func (e *InsufficientBalanceError) Error() string {
+	return fmt.Sprintf("%s %s are missing", e.Missing, e.Currency)
+}
+
+// Unwrap returns ErrConflict.
+func (e *InsufficientBalanceError) Unwrap() error { return ErrConflict }
 
 // AddressRevertedError means that the network reverted a transfer of a payout to the merchant's payout address.
 // A retry burns gas again, so it needs another address. It is a kind of ErrConflict.

@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+)
+
+// Debt is what a merchant owes in a currency.
+type Debt struct {
+	Currency money.Currency
+	Owed     money.Amount
+	Since    time.Time // of the oldest part of it
+}
+
+// Debts returns what a merchant owes, in the order in which it arose. For most merchants it reads one row.
+func (s *PayoutReader) Debts(ctx context.Context, owner checkout.Owner) ([]Debt, error) {
+	owes, err := pg.Value[bool](ctx, s.pool, `SELECT $2 = ANY (owes) FROM merchant WHERE id = $1`,
+		owner.MerchantID, owner.Mode)
+	if err != nil || !owes {
+		return nil, pg.Wrap("debts", err)
+	}
+	all, err := debts(ctx, s.pool, owner)
+	return all, pg.Wrap("debts", err)
+}
+
+func debts(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]Debt, error) {
+	all, err := balances(ctx, from, owner)
+	if err != nil {
+		return nil, err
+	}
+	var owed []Debt
+	for _, b := range all {
+		if b.Owed == 0 {
+			continue
+		}
+		// The newest debits are the unpaid ones.
+		since, err := pg.Value[*time.Time](ctx, from, `
+			SELECT min(created_at) FROM (
+				SELECT e.created_at, sum(l.amount) OVER (ORDER BY l.entry_id DESC) - l.amount AS newer
+				FROM ledger_posting l JOIN ledger_entry e ON e.id = l.entry_id
+				WHERE l.holder = $1 AND l.mode = $2 AND l.account = 'merchant:payable' AND l.asset = $3 AND l.amount > 0
+					AND e.kind NOT IN ('payout', 'transfer_signed')) debit
+			WHERE newer < $4`, owner.MerchantID, owner.Mode, b.Currency, int64(b.Owed))
+		if err != nil {
+			return nil, err
+		}
+		d := Debt{Currency: b.Currency, Owed: b.Owed}
+		if since != nil {
+			d.Since = *since
+		}
+		owed = append(owed, d)
+	}
+	slices.SortFunc(owed, func(a, b Debt) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Currency, b.Currency))
+	})
+	return owed, nil
+}
+
+// RecoverDebt deducts what the merchant owes from a payout that is not signed, oldest debt first. rates has the price
+// of one unit of a debt's currency in the payout's source currency; a debt in another currency without a rate stays. It
+// returns the payout as it is now. When nothing is left, the payout is to fail with checkout.PayoutRecovered. A repeat
+// deducts only what is owed by then. It returns checkout.ErrNotFound.
+func (s *Payouts) RecoverDebt(
+	ctx context.Context, ref checkout.Ref, rates map[money.Currency]*big.Rat,
+) (checkout.Payout, error) {
+	return pg.InTx(ctx, s.pool, "recover debt", func(tx pgx.Tx) (checkout.Payout, error) {
+		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, ref.MerchantID)
+		if err != nil {
+			return checkout.Payout{}, err
+		}
+		p, err := lockPayout(ctx, tx, ref)
+		if err != nil || p.closed() || p.Recorded {
+			return p.Payout, err
+		}
+		owed, err := debts(ctx, tx, ref.Owner)
+		if err != nil {
+			return p.Payout, err
+		}
+		if len(owed) == 0 {
+			return p.Payout, setDebtor(ctx, tx, ref.Owner, false)
+		}
+		for _, d := range owed {
+			rate := rates[d.Currency]
+			if d.Currency == p.SourceCurrency {
+				rate = big.NewRat(1, 1)
+			}
+			if rate == nil {
+				continue
+			}
+			if err := p.recoverDebt(ctx, tx, d, rate); err != nil {
+				return p.Payout, err
+			}
+		}
+		if p.Net() == 0 {
+			p.Failure = checkout.PayoutRecovered
+			err = p.refuse(ctx, tx, p.Failure)
+		}
+		return p.Payout, err
+	})
+}
+
+// recoverDebt deducts a debt, as far as the payout covers it. A debt in another currency is converted: the merchant
+// pays at most a minor unit more than the rate says.
+func (p *lockedPayout) recoverDebt(ctx context.Context, tx pgx.Tx, d Debt, rate *big.Rat) error {
+	price := new(big.Rat).Mul(d.Owed.Coins(d.Currency), rate)
+	takes, pays := money.CeilAmount(price, p.SourceCurrency), d.Owed
+	if left := p.Net(); takes > left {
+		takes = left
+		pays = min(d.Owed, money.FloorAmount(new(big.Rat).Quo(left.Coins(p.SourceCurrency), rate), d.Currency))
+	}
+	if takes <= 0 || pays <= 0 {
+		return nil
+	}
+	if d.Currency != p.SourceCurrency {
+		generation, err := lastGeneration(ctx, tx, entryConvert, p.ID)
+		if err != nil {
+			return err
+		}
+		from, to := big.NewInt(int64(takes)), big.NewInt(int64(pays))
+		err = entry{
+			Mode: p.Mode, Kind: entryConvert, Subject: p.ID, Generation: generation + 1, MerchantID: p.MerchantID,
+			Postings: []posting{
+				{ledgerPayable, p.MerchantID, string(p.SourceCurrency), from},
+				{ledgerExchange, "", string(p.SourceCurrency), new(big.Int).Neg(from)},
+				{ledgerExchange, "", string(d.Currency), to},
+				{ledgerPayable, p.MerchantID, string(d.Currency), new(big.Int).Neg(to)},
+			},
+		}.book(ctx, tx)
+		if err != nil {
+			return err
+		}
+	}
+	return p.deduct(ctx, tx, checkout.Deduction{
+		Type: checkout.DeductionRecovery, Source: string(d.Currency), Amount: takes, Owed: &pays,
+	})
+}

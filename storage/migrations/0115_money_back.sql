@@ -1,0 +1,38 @@
+-- +goose Up
+-- Money that comes back: refunds by merchants, disputes, and what a merchant owes.
+
+ALTER TABLE refund DROP CONSTRAINT refund_reason_check;
+ALTER TABLE refund
+    ADD CONSTRAINT refund_reason_check CHECK (reason IN ('unmatched', 'operator', 'merchant')) NOT VALID,
+    ADD COLUMN merchant_id text, -- null: the charge belongs to no transaction
+    ADD COLUMN cause text NOT NULL DEFAULT '', -- the merchant's reason
+    ADD COLUMN fee_returned bigint NOT NULL DEFAULT 0, -- minor units; merchants lose the amount less this
+    ADD COLUMN next_action_at timestamptz; -- when a pending refund is followed again; null: as soon as possible
+UPDATE refund r SET merchant_id = t.merchant_id FROM transaction t WHERE t.id = r.transaction_id;
+
+-- What a payout does not pay of its source amount.
+ALTER TABLE payout ADD COLUMN deducted bigint NOT NULL DEFAULT 0; -- the sum of its deductions
+CREATE TABLE payout_deduction (
+    payout_id   text NOT NULL REFERENCES payout ON DELETE CASCADE,
+    merchant_id text NOT NULL,
+    mode        text NOT NULL,
+    type        text NOT NULL CHECK (type IN ('refund', 'dispute', 'recovery')),
+    source      text NOT NULL, -- id of the refund or dispute; the currency of a recovered debt
+    amount      bigint NOT NULL CHECK (amount > 0), -- minor units of the payout's source currency
+    owed        bigint, -- what a recovery paid, in minor units of the debt's currency
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (payout_id, type, source)
+);
+
+ALTER TABLE charge_risk
+    ADD COLUMN dispute_id text, -- dp_…, of a dispute
+    ADD COLUMN debited boolean NOT NULL DEFAULT false, -- the merchant's balance bears it
+    ADD COLUMN reason text NOT NULL DEFAULT '',
+    ADD COLUMN respond_by timestamptz,
+    ADD COLUMN responded boolean NOT NULL DEFAULT false,
+    ADD COLUMN fee bigint NOT NULL DEFAULT 0, -- of the card network for a dispute, in minor units of fee_currency
+    ADD COLUMN fee_currency text NOT NULL DEFAULT '';
+
+ALTER TABLE merchant
+    ADD COLUMN owes text[] NOT NULL DEFAULT '{}', -- modes in which the merchant may owe something: the ledger has the sum
+    ADD COLUMN debt_limit bigint; -- minor units of any currency; null: the default
