@@ -65,6 +65,8 @@ func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) { // 
 	outcomes := map[webhook.EventType][2]any{ // data.status and data.failure.code
 		"checkout.completed": {"succeeded", nil}, "checkout.failed": {"failed", "card_declined"},
 		"payout.sent": {"sent", nil}, "payout.failed": {"failed", "network_error"}, "merchant.updated": {},
+		"refund.succeeded": {"succeeded", nil}, "refund.failed": {"failed", "returned"},
+		"dispute.opened": {"needs_response", nil}, "dispute.closed": {"lost", nil}, "payout.reduced": {"pending", nil},
 	}
 	for _, key := range []string{f.key, f.merchant.liveKey} {
 		created := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["merchant.updated"]}`)

@@ -26,7 +26,8 @@ type publication struct {
 	Generation int
 	Data       any
 	At         time.Time
-	// WebhookURL replaces every registration for the events of its session. The secret of SigningEndpoint signs them.
+	// WebhookURL replaces every registration for the events of its session, but for opt-in types. The secret of
+	// SigningEndpoint signs them.
 	WebhookURL      *string
 	SigningEndpoint *string
 	// Only is the id of the one registration that gets a test event. Its list of event types does not matter.
@@ -70,6 +71,9 @@ func publishWith(ctx context.Context, to pg.Querier, p publication, d decisionSQ
 	}
 
 	slices.Sort(candidates)
+	if p.Type.OptIn() {
+		p.WebhookURL = nil
+	}
 	args := pgx.NamedArgs{
 		"event": id, "merchant": p.MerchantID, "mode": p.Mode, "type": p.Type, "subject": p.SubjectID,
 		"session": p.SessionID, "at": p.At, "body": body, "generation": max(1, p.Generation),

@@ -27,18 +27,50 @@ const (
 	USD Currency = "USD"
 )
 
+// Defines values for DeductionType.
+const (
+	DeductionTypeDispute  DeductionType = "dispute"
+	DeductionTypeRecovery DeductionType = "recovery"
+	DeductionTypeRefund   DeductionType = "refund"
+)
+
+// Defines values for DisputeClosedType.
+const (
+	DisputeClosedTypeDisputeClosed DisputeClosedType = "dispute.closed"
+)
+
+// Defines values for DisputeOpenedType.
+const (
+	DisputeOpenedTypeDisputeOpened DisputeOpenedType = "dispute.opened"
+)
+
+// Defines values for DisputeStatus.
+const (
+	DisputeStatusLost          DisputeStatus = "lost"
+	DisputeStatusNeedsResponse DisputeStatus = "needs_response"
+	DisputeStatusUnderReview   DisputeStatus = "under_review"
+	DisputeStatusWarning       DisputeStatus = "warning"
+	DisputeStatusWon           DisputeStatus = "won"
+)
+
 // Defines values for EventName.
 const (
 	EventNameCheckoutCompleted EventName = "checkout.completed"
 	EventNameCheckoutFailed    EventName = "checkout.failed"
+	EventNameDisputeClosed     EventName = "dispute.closed"
+	EventNameDisputeOpened     EventName = "dispute.opened"
 	EventNameMerchantUpdated   EventName = "merchant.updated"
 	EventNamePayoutFailed      EventName = "payout.failed"
+	EventNamePayoutReduced     EventName = "payout.reduced"
 	EventNamePayoutSent        EventName = "payout.sent"
+	EventNameRefundFailed      EventName = "refund.failed"
+	EventNameRefundSucceeded   EventName = "refund.succeeded"
 )
 
 // Defines values for FailureCode.
 const (
 	FailureCodeCardDeclined          FailureCode = "card_declined"
+	FailureCodeDisputed              FailureCode = "disputed"
 	FailureCodeExpiredCard           FailureCode = "expired_card"
 	FailureCodeFraudBlocked          FailureCode = "fraud_blocked"
 	FailureCodeIncorrectCvc          FailureCode = "incorrect_cvc"
@@ -47,6 +79,8 @@ const (
 	FailureCodeInvalidAddress        FailureCode = "invalid_address"
 	FailureCodeNetworkError          FailureCode = "network_error"
 	FailureCodeProcessingError       FailureCode = "processing_error"
+	FailureCodeRecovered             FailureCode = "recovered"
+	FailureCodeRefunded              FailureCode = "refunded"
 	FailureCodeThreeDsAbandoned      FailureCode = "three_ds_abandoned"
 	FailureCodeThreeDsFailed         FailureCode = "three_ds_failed"
 )
@@ -142,9 +176,17 @@ const (
 
 // Defines values for PayoutFailureCode.
 const (
+	PayoutFailureCodeDisputed              PayoutFailureCode = "disputed"
 	PayoutFailureCodeInsufficientLiquidity PayoutFailureCode = "insufficient_liquidity"
 	PayoutFailureCodeInvalidAddress        PayoutFailureCode = "invalid_address"
 	PayoutFailureCodeNetworkError          PayoutFailureCode = "network_error"
+	PayoutFailureCodeRecovered             PayoutFailureCode = "recovered"
+	PayoutFailureCodeRefunded              PayoutFailureCode = "refunded"
+)
+
+// Defines values for PayoutReducedType.
+const (
+	PayoutReducedTypePayoutReduced PayoutReducedType = "payout.reduced"
 )
 
 // Defines values for PayoutSentType.
@@ -157,6 +199,36 @@ const (
 	PayoutStatusFailed  PayoutStatus = "failed"
 	PayoutStatusPending PayoutStatus = "pending"
 	PayoutStatusSent    PayoutStatus = "sent"
+)
+
+// Defines values for RefundFailedType.
+const (
+	RefundFailedTypeRefundFailed RefundFailedType = "refund.failed"
+)
+
+// Defines values for RefundFailureCode.
+const (
+	RefundFailureCodeRefused  RefundFailureCode = "refused"
+	RefundFailureCodeReturned RefundFailureCode = "returned"
+)
+
+// Defines values for RefundReason.
+const (
+	RefundReasonDuplicate           RefundReason = "duplicate"
+	RefundReasonFraudulent          RefundReason = "fraudulent"
+	RefundReasonRequestedByCustomer RefundReason = "requested_by_customer"
+)
+
+// Defines values for RefundStatus.
+const (
+	RefundStatusFailed    RefundStatus = "failed"
+	RefundStatusPending   RefundStatus = "pending"
+	RefundStatusSucceeded RefundStatus = "succeeded"
+)
+
+// Defines values for RefundSucceededType.
+const (
+	RefundSucceededTypeRefundSucceeded RefundSucceededType = "refund.succeeded"
 )
 
 // Defines values for SessionNotPendingError.
@@ -323,7 +395,115 @@ type Currency string
 // Decimal A decimal number as text, because a float would round it.
 type Decimal = string
 
-// EventChoice Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
+// Deduction A part of a payment that its payout does not pay.
+type Deduction struct {
+	// Amount In `source_currency` of the payout.
+	Amount Amount `json:"amount"`
+
+	// Owed Of a recovery, what it paid, in the currency of `source`. Absent from the others.
+	Owed *Amount `json:"owed,omitempty"`
+
+	// Source The refund or the dispute; of a recovery, the currency of what you owed.
+	Source string `json:"source"`
+
+	// Type `recovery`: it paid what you owed.
+	Type DeductionType `json:"type"`
+}
+
+// DeductionType `recovery`: it paid what you owed.
+type DeductionType string
+
+// Dispute A payment that the customer denies at the bank.
+type Dispute struct {
+	// Amount What the customer disputes, in `currency`.
+	Amount Amount `json:"amount"`
+
+	// ClosedAt When it was won or lost last; null while it is open.
+	ClosedAt *OptionalTime `json:"closed_at"`
+
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Currency Fiat currency of a charge, ISO 4217.
+	Currency Currency `json:"currency"`
+
+	// Fee What the card network takes for the dispute, in `currency`.
+	Fee Amount    `json:"fee"`
+	Id  DisputeId `json:"id"`
+
+	// Livemode True in live mode, false in test mode.
+	Livemode Livemode `json:"livemode"`
+
+	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
+	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
+	// your order: at most one pending or completed session has it.
+	//
+	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+	// Send such a number as a string.
+	Metadata Metadata `json:"metadata"`
+
+	// Reason The card network's word for the reason, such as `fraudulent`; null when it is unknown.
+	Reason *string `json:"reason"`
+
+	// RespondBy Until when the bank takes evidence; null when it wants none.
+	RespondBy *OptionalTime `json:"respond_by"`
+	SessionId SessionId     `json:"session_id"`
+
+	// Status `warning`: the bank asks, and no money has moved. `needs_response`: the bank takes evidence until `respond_by`.
+	// `under_review`: the bank decides.
+	Status        DisputeStatus `json:"status"`
+	TransactionId TransactionId `json:"transaction_id"`
+}
+
+// DisputeClosed defines model for DisputeClosed.
+type DisputeClosed struct {
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Data A payment that the customer denies at the bank.
+	Data Dispute `json:"data"`
+	Id   EventId `json:"id"`
+
+	// Livemode Not in what is sent to webhooks.
+	Livemode *Livemode `json:"livemode,omitempty"`
+
+	// SessionId Null when no session caused it. Not in what is sent to webhooks.
+	SessionId *SessionId        `json:"session_id,omitempty"`
+	Type      DisputeClosedType `json:"type"`
+}
+
+// DisputeClosedType defines model for DisputeClosed.Type.
+type DisputeClosedType string
+
+// DisputeId defines model for DisputeId.
+type DisputeId = string
+
+// DisputeOpened defines model for DisputeOpened.
+type DisputeOpened struct {
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Data A payment that the customer denies at the bank.
+	Data Dispute `json:"data"`
+	Id   EventId `json:"id"`
+
+	// Livemode Not in what is sent to webhooks.
+	Livemode *Livemode `json:"livemode,omitempty"`
+
+	// SessionId Null when no session caused it. Not in what is sent to webhooks.
+	SessionId *SessionId        `json:"session_id,omitempty"`
+	Type      DisputeOpenedType `json:"type"`
+}
+
+// DisputeOpenedType defines model for DisputeOpened.Type.
+type DisputeOpenedType string
+
+// DisputeStatus `warning`: the bank asks, and no money has moved. `needs_response`: the bank takes evidence until `respond_by`.
+// `under_review`: the bank decides.
+type DisputeStatus string
+
+// EventChoice Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later. Those of refunds and
+// disputes and `payout.reduced` also come for a session with a `webhook_url`.
 type EventChoice = []string
 
 // EventId defines model for EventId.
@@ -573,6 +753,9 @@ type Payout struct {
 	// Currency The crypto that you receive.
 	Currency PayoutCurrency `json:"currency"`
 
+	// Deductions What this payout does not pay of `source_amount`, oldest first. Absent when it pays all.
+	Deductions *[]Deduction `json:"deductions,omitempty"`
+
 	// Destination Your payout address.
 	Destination string `json:"destination"`
 
@@ -613,7 +796,7 @@ type Payout struct {
 	SentAt    *OptionalTime `json:"sent_at"`
 	SessionId SessionId     `json:"session_id"`
 
-	// SourceAmount The `net` of the transaction, in `source_currency`.
+	// SourceAmount The `net` of the transaction, in `source_currency`. `amount` is of this without `deductions`.
 	SourceAmount Amount `json:"source_amount"`
 
 	// SourceCurrency Fiat currency of a charge, ISO 4217.
@@ -661,17 +844,40 @@ type PayoutFailedType string
 
 // PayoutFailure defines model for PayoutFailure.
 type PayoutFailure struct {
+	// Code The last three: nothing is left of the payout, because the payment was refunded, because its dispute was lost, or because it
+	// paid what you owed. `deductions` of the payout has the amounts.
 	Code PayoutFailureCode `json:"code"`
 
 	// Message Words for people.
 	Message string `json:"message"`
 }
 
-// PayoutFailureCode defines model for PayoutFailureCode.
+// PayoutFailureCode The last three: nothing is left of the payout, because the payment was refunded, because its dispute was lost, or because it
+// paid what you owed. `deductions` of the payout has the amounts.
 type PayoutFailureCode string
 
 // PayoutId defines model for PayoutId.
 type PayoutId = string
+
+// PayoutReduced defines model for PayoutReduced.
+type PayoutReduced struct {
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Data The crypto payout of one completed session.
+	Data Payout  `json:"data"`
+	Id   EventId `json:"id"`
+
+	// Livemode Not in what is sent to webhooks.
+	Livemode *Livemode `json:"livemode,omitempty"`
+
+	// SessionId Null when no session caused it. Not in what is sent to webhooks.
+	SessionId *SessionId        `json:"session_id,omitempty"`
+	Type      PayoutReducedType `json:"type"`
+}
+
+// PayoutReducedType defines model for PayoutReduced.Type.
+type PayoutReducedType string
 
 // PayoutSent defines model for PayoutSent.
 type PayoutSent struct {
@@ -695,6 +901,108 @@ type PayoutSentType string
 
 // PayoutStatus defines model for PayoutStatus.
 type PayoutStatus string
+
+// Refund A payment, or a part of it, that goes back to the customer's card.
+type Refund struct {
+	// Amount What the customer gets, in `currency`.
+	Amount Amount `json:"amount"`
+
+	// CompletedAt When it succeeded or failed last; null while it is pending.
+	CompletedAt *OptionalTime `json:"completed_at"`
+
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Currency Fiat currency of a charge, ISO 4217.
+	Currency Currency `json:"currency"`
+
+	// Failure Why it failed, or null.
+	Failure *RefundFailure `json:"failure"`
+
+	// FeeReturned What you get back of our fee, in proportion. So the refund costs you `amount` less this.
+	FeeReturned Amount   `json:"fee_returned"`
+	Id          RefundId `json:"id"`
+
+	// Livemode True in live mode, false in test mode.
+	Livemode Livemode `json:"livemode"`
+
+	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
+	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
+	// your order: at most one pending or completed session has it.
+	//
+	// A number must be exact as a 64-bit float, because most readers use one: `9007199254740993` and `1e400` are refused.
+	// Send such a number as a string.
+	Metadata Metadata `json:"metadata"`
+
+	// Reason The reason that you gave, or null.
+	Reason    *RefundReason `json:"reason"`
+	SessionId SessionId     `json:"session_id"`
+
+	// Status A refund that succeeded may fail later, when the customer's bank returns it.
+	Status        RefundStatus  `json:"status"`
+	TransactionId TransactionId `json:"transaction_id"`
+}
+
+// RefundFailed defines model for RefundFailed.
+type RefundFailed struct {
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Data A payment, or a part of it, that goes back to the customer's card.
+	Data Refund  `json:"data"`
+	Id   EventId `json:"id"`
+
+	// Livemode Not in what is sent to webhooks.
+	Livemode *Livemode `json:"livemode,omitempty"`
+
+	// SessionId Null when no session caused it. Not in what is sent to webhooks.
+	SessionId *SessionId       `json:"session_id,omitempty"`
+	Type      RefundFailedType `json:"type"`
+}
+
+// RefundFailedType defines model for RefundFailed.Type.
+type RefundFailedType string
+
+// RefundFailure defines model for RefundFailure.
+type RefundFailure struct {
+	// Code `refused` by the card network, or `returned` by the customer's bank.
+	Code RefundFailureCode `json:"code"`
+
+	// Message Words for people.
+	Message string `json:"message"`
+}
+
+// RefundFailureCode `refused` by the card network, or `returned` by the customer's bank.
+type RefundFailureCode string
+
+// RefundId defines model for RefundId.
+type RefundId = string
+
+// RefundReason Why you refund. The card network gets it.
+type RefundReason string
+
+// RefundStatus A refund that succeeded may fail later, when the customer's bank returns it.
+type RefundStatus string
+
+// RefundSucceeded defines model for RefundSucceeded.
+type RefundSucceeded struct {
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Data A payment, or a part of it, that goes back to the customer's card.
+	Data Refund  `json:"data"`
+	Id   EventId `json:"id"`
+
+	// Livemode Not in what is sent to webhooks.
+	Livemode *Livemode `json:"livemode,omitempty"`
+
+	// SessionId Null when no session caused it. Not in what is sent to webhooks.
+	SessionId *SessionId          `json:"session_id,omitempty"`
+	Type      RefundSucceededType `json:"type"`
+}
+
+// RefundSucceededType defines model for RefundSucceeded.Type.
+type RefundSucceededType string
 
 // RequestId defines model for RequestId.
 type RequestId = string
@@ -928,7 +1236,8 @@ type WebhookRequest struct {
 	// Description Your name for it.
 	Description *string `json:"description,omitempty"`
 
-	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
+	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later. Those of refunds and
+	// disputes and `payout.reduced` also come for a session with a `webhook_url`.
 	Events EventChoice `json:"events"`
 
 	// MaxInFlight The most attempts under way at a time. Without it, their number follows the pace of your server.
@@ -950,7 +1259,8 @@ type WebhookWithSecret struct {
 	CreatedAt   Time    `json:"created_at"`
 	Description *string `json:"description"`
 
-	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later.
+	// Events Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later. Those of refunds and
+	// disputes and `payout.reduced` also come for a session with a `webhook_url`.
 	Events EventChoice `json:"events"`
 
 	// FailingSince Since when every first attempt of a delivery has failed; null during the first hour. After three days without a

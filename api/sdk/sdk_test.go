@@ -22,7 +22,9 @@ func TestConstructEvent_NarrowsEachType(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[EventName]any{
 		"checkout.completed": CheckoutCompleted{}, "checkout.failed": CheckoutFailed{}, "payout.sent": PayoutSent{},
-		"payout.failed": PayoutFailed{}, "merchant.updated": MerchantUpdated{}, "refund.made": nil,
+		"payout.failed": PayoutFailed{}, "merchant.updated": MerchantUpdated{}, "refund.succeeded": RefundSucceeded{},
+		"refund.failed": RefundFailed{}, "dispute.opened": DisputeOpened{}, "dispute.closed": DisputeClosed{},
+		"payout.reduced": PayoutReduced{}, "refund.made": nil,
 	} {
 		body := fmt.Sprintf(`{"id":"evt_1","type":%q,"created_at":"2026-11-03T09:14:05.391Z","data":{"new_field":1}}`, name)
 		got, err := ConstructEvent([]byte(body), signed(body, time.Now()), secret)

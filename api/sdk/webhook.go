@@ -34,8 +34,9 @@ var (
 type Received struct {
 	ID   EventId
 	Type EventName
-	// Event is a CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed or MerchantUpdated. It is
-	// nil for a type that this version does not know: answer 200 to it, too.
+	// Event is a CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed, PayoutReduced, MerchantUpdated,
+	// RefundSucceeded, RefundFailed, DisputeOpened or DisputeClosed. It is nil for a type that this version does not
+	// know: answer 200 to it, too.
 	Event any
 }
 
@@ -118,6 +119,11 @@ var decoders = map[EventName]func(body []byte) (event any, err error){
 	EventNamePayoutSent:        decode[PayoutSent],
 	EventNamePayoutFailed:      decode[PayoutFailed],
 	EventNameMerchantUpdated:   decode[MerchantUpdated],
+	EventNameRefundSucceeded:   decode[RefundSucceeded],
+	EventNameRefundFailed:      decode[RefundFailed],
+	EventNameDisputeOpened:     decode[DisputeOpened],
+	EventNameDisputeClosed:     decode[DisputeClosed],
+	EventNamePayoutReduced:     decode[PayoutReduced],
 }
 
 func decode[T any](body []byte) (any, error) {

@@ -14,7 +14,7 @@ type Event struct {
 	checkout.Ref
 
 	Type      EventType
-	SubjectID string // id of the transaction, payout or settings change
+	SubjectID string // id of the transaction, payout, refund, dispute or settings change
 	SessionID string // "" when no session caused the event
 	CreatedAt time.Time
 	Body      []byte

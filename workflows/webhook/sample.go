@@ -9,10 +9,12 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Values of a sample payment and payout.
+// Values of a sample payment, of what goes back of it, and of its payout.
 const (
-	sampleAmount  money.Amount = 10_050
-	sampleAddress              = "0x52908400098527886E0F7030069857D2E4169EE7"
+	sampleAmount      money.Amount = 10_050
+	sampleRefunded    money.Amount = 2_500
+	sampleFeeReturned money.Amount = 25 // returned with sampleRefunded
+	sampleAddress                  = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
 var sampleRate = money.MustRate("1.08")
@@ -68,6 +70,46 @@ func samplePayout(failure checkout.PayoutFailure) sampler {
 			p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "", nil, &at
 		}
 		return p
+	}
+}
+
+// sampleReducedPayout is a payout of which a refund took a part before its signature.
+func sampleReducedPayout(m merchant.Merchant, metadata json.RawMessage, at time.Time) any {
+	p := samplePayout("")(m, metadata, at).(checkout.Payout)
+	p.Status, p.Amount, p.Fee, p.TxHash, p.SentAt = checkout.PayoutPending, money.Crypto{}, money.Crypto{}, "", nil
+	p.Deducted = sampleRefunded - sampleFeeReturned
+	p.Deductions = []checkout.Deduction{{
+		Type: checkout.DeductionRefund, Source: checkout.NewID(checkout.PrefixRefund), Amount: p.Deducted,
+	}}
+	return p
+}
+
+func sampleRefund(status checkout.RefundStatus) sampler {
+	return func(_ merchant.Merchant, metadata json.RawMessage, at time.Time) any {
+		return checkout.Refund{
+			Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixRefund)),
+			SessionID:     checkout.NewID(checkout.PrefixSession),
+			TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: status,
+			Amount: sampleRefunded, Currency: money.EUR, FeeReturned: sampleFeeReturned, NetworkRef: "re_sample",
+			Reason: checkout.RefundRequested, Metadata: metadata, CreatedAt: at.Add(-2 * time.Second), EndedAt: &at,
+		}
+	}
+}
+
+func sampleDispute(status checkout.DisputeStatus) sampler {
+	return func(_ merchant.Merchant, metadata json.RawMessage, at time.Time) any {
+		respondBy := at.Add(7 * 24 * time.Hour)
+		d := checkout.Dispute{
+			Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixDispute)),
+			SessionID:     checkout.NewID(checkout.PrefixSession),
+			TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: status, Reason: "fraudulent",
+			Amount: sampleAmount, Currency: money.EUR, Fee: 2_000, RespondBy: &respondBy, Metadata: metadata,
+			CreatedAt: at.Add(-2 * time.Second),
+		}
+		if status == checkout.DisputeLost {
+			d.ClosedAt = &at
+		}
+		return d
 	}
 }
 

@@ -51,6 +51,11 @@ amount 10.10
 pages 3 sessions 5
 refused order_id_in_use pending true
 expired true
+payout.reduced 24.75
+dispute.closed lost
+dispute.opened needs_response
+refund.failed returned
+refund.succeeded 25.00
 merchant.updated 1
 payout.failed network_error
 payout.sent 108.000000

@@ -891,6 +891,111 @@ export interface webhooks {
         patch?: never;
         trace?: never;
     };
+    "refund.succeeded": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A refund succeeded
+         * @description The card network gave the money back to the card. `data` is the refund. A refund that succeeded may fail later.
+         *     Only webhooks that list it, or `*`, get it.
+         */
+        post: operations["onRefundSucceeded"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "refund.failed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A refund failed
+         * @description The card network refused the refund, or the customer's bank returned it. `data` is the refund; `failure` has the reason.
+         *     Only webhooks that list it, or `*`, get it.
+         */
+        post: operations["onRefundFailed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "dispute.opened": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A customer disputed a payment
+         * @description The customer denies the payment at the bank. `data` is the dispute; `respond_by` is until when the bank takes evidence.
+         *     Only webhooks that list it, or `*`, get it.
+         */
+        post: operations["onDisputeOpened"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "dispute.closed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A dispute ended
+         * @description `data` is the dispute; its `status` is `won` or `lost`. A dispute may be decided anew, and this event then comes again.
+         *     Only webhooks that list it, or `*`, get it.
+         */
+        post: operations["onDisputeClosed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "payout.reduced": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A payout pays less
+         * @description A refund, a dispute or what you owe took a part of a payout that was not signed. `data` is the payout, with `deductions`.
+         *     Only webhooks that list it, or `*`, get it.
+         */
+        post: operations["onPayoutReduced"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface components {
     schemas: {
@@ -900,6 +1005,10 @@ export interface components {
         TransactionId: string;
         /** @example po_06gt1bz8swb002csa3c3dxknsg */
         PayoutId: string;
+        /** @example re_06gt3q8m2wkz8c1h6r0x9yv4ae */
+        RefundId: string;
+        /** @example dp_06gz2w9b7c4xk1n8q3t5v6m0rd */
+        DisputeId: string;
         /** @example wh_06gnk819br7xdwmx1pmsaft8y4 */
         WebhookId: string;
         /** @example whd_06gt1bz8sxjrs5f61bts7f84sw */
@@ -1096,7 +1205,7 @@ export interface components {
             reason: components["schemas"]["FailureCode"] | null;
         };
         /** @enum {string} */
-        FailureCode: "card_declined" | "insufficient_funds" | "expired_card" | "incorrect_cvc" | "fraud_blocked" | "three_ds_failed" | "three_ds_abandoned" | "processing_error" | "network_error" | "invalid_address" | "insufficient_liquidity";
+        FailureCode: "card_declined" | "insufficient_funds" | "expired_card" | "incorrect_cvc" | "fraud_blocked" | "three_ds_failed" | "three_ds_abandoned" | "processing_error" | "network_error" | "invalid_address" | "insufficient_liquidity" | "refunded" | "disputed" | "recovered";
         /** @enum {string} */
         TransactionFailureCode: "card_declined" | "insufficient_funds" | "expired_card" | "incorrect_cvc" | "fraud_blocked" | "three_ds_failed" | "three_ds_abandoned" | "processing_error";
         TransactionFailure: {
@@ -1155,8 +1264,12 @@ export interface components {
         };
         /** @enum {string} */
         PayoutStatus: "pending" | "sent" | "failed";
-        /** @enum {string} */
-        PayoutFailureCode: "network_error" | "invalid_address" | "insufficient_liquidity";
+        /**
+         * @description The last three: nothing is left of the payout, because the payment was refunded, because its dispute was lost, or because it
+         *     paid what you owed. `deductions` of the payout has the amounts.
+         * @enum {string}
+         */
+        PayoutFailureCode: "network_error" | "invalid_address" | "insufficient_liquidity" | "refunded" | "disputed" | "recovered";
         PayoutFailure: {
             code: components["schemas"]["PayoutFailureCode"];
             /** @description Words for people. */
@@ -1174,9 +1287,11 @@ export interface components {
             network: components["schemas"]["Network"];
             /** @description Your payout address. */
             destination: string;
-            /** @description The `net` of the transaction, in `source_currency`. */
+            /** @description The `net` of the transaction, in `source_currency`. `amount` is of this without `deductions`. */
             source_amount: components["schemas"]["Amount"];
             source_currency: components["schemas"]["Currency"];
+            /** @description What this payout does not pay of `source_amount`, oldest first. Absent when it pays all. */
+            deductions?: components["schemas"]["Deduction"][];
             /** @description `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises. */
             exchange_rate: components["schemas"]["Decimal"];
             /** @description The `exchange_rate` when the customer paid. */
@@ -1197,10 +1312,95 @@ export interface components {
             confirmed_at?: components["schemas"]["Time"];
             failed_at: components["schemas"]["OptionalTime"];
         };
+        /** @description A part of a payment that its payout does not pay. */
+        Deduction: {
+            /**
+             * @description `recovery`: it paid what you owed.
+             * @enum {string}
+             */
+            type: "refund" | "dispute" | "recovery";
+            /** @description The refund or the dispute; of a recovery, the currency of what you owed. */
+            source: string;
+            /** @description In `source_currency` of the payout. */
+            amount: components["schemas"]["Amount"];
+            /** @description Of a recovery, what it paid, in the currency of `source`. Absent from the others. */
+            owed?: components["schemas"]["Amount"];
+        };
+        /**
+         * @description A refund that succeeded may fail later, when the customer's bank returns it.
+         * @enum {string}
+         */
+        RefundStatus: "pending" | "succeeded" | "failed";
+        /**
+         * @description Why you refund. The card network gets it.
+         * @enum {string}
+         */
+        RefundReason: "requested_by_customer" | "duplicate" | "fraudulent";
+        /**
+         * @description `refused` by the card network, or `returned` by the customer's bank.
+         * @enum {string}
+         */
+        RefundFailureCode: "refused" | "returned";
+        RefundFailure: {
+            code: components["schemas"]["RefundFailureCode"];
+            /** @description Words for people. */
+            message: string;
+        };
+        /** @description A payment, or a part of it, that goes back to the customer's card. */
+        Refund: {
+            id: components["schemas"]["RefundId"];
+            session_id: components["schemas"]["SessionId"];
+            transaction_id: components["schemas"]["TransactionId"];
+            status: components["schemas"]["RefundStatus"];
+            /** @description What the customer gets, in `currency`. */
+            amount: components["schemas"]["Amount"];
+            currency: components["schemas"]["Currency"];
+            /** @description What you get back of our fee, in proportion. So the refund costs you `amount` less this. */
+            fee_returned: components["schemas"]["Amount"];
+            /** @description The reason that you gave, or null. */
+            reason: components["schemas"]["RefundReason"] | null;
+            /** @description Why it failed, or null. */
+            failure: components["schemas"]["RefundFailure"] | null;
+            metadata: components["schemas"]["Metadata"];
+            livemode: components["schemas"]["Livemode"];
+            created_at: components["schemas"]["Time"];
+            /** @description When it succeeded or failed last; null while it is pending. */
+            completed_at: components["schemas"]["OptionalTime"];
+        };
+        /**
+         * @description `warning`: the bank asks, and no money has moved. `needs_response`: the bank takes evidence until `respond_by`.
+         *     `under_review`: the bank decides.
+         * @enum {string}
+         */
+        DisputeStatus: "warning" | "needs_response" | "under_review" | "won" | "lost";
+        /** @description A payment that the customer denies at the bank. */
+        Dispute: {
+            id: components["schemas"]["DisputeId"];
+            session_id: components["schemas"]["SessionId"];
+            transaction_id: components["schemas"]["TransactionId"];
+            status: components["schemas"]["DisputeStatus"];
+            /** @description The card network's word for the reason, such as `fraudulent`; null when it is unknown. */
+            reason: string | null;
+            /** @description What the customer disputes, in `currency`. */
+            amount: components["schemas"]["Amount"];
+            currency: components["schemas"]["Currency"];
+            /** @description What the card network takes for the dispute, in `currency`. */
+            fee: components["schemas"]["Amount"];
+            /** @description Until when the bank takes evidence; null when it wants none. */
+            respond_by: components["schemas"]["OptionalTime"];
+            metadata: components["schemas"]["Metadata"];
+            livemode: components["schemas"]["Livemode"];
+            created_at: components["schemas"]["Time"];
+            /** @description When it was won or lost last; null while it is open. */
+            closed_at: components["schemas"]["OptionalTime"];
+        };
         /** @enum {string} */
-        EventName: "checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated";
-        /** @description Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later. */
-        EventChoice: ("checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated" | "*")[];
+        EventName: "checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated" | "refund.succeeded" | "refund.failed" | "dispute.opened" | "dispute.closed" | "payout.reduced";
+        /**
+         * @description Event types, in any combination; `["*"]`, alone, is all of them, also those that are added later. Those of refunds and
+         *     disputes and `payout.reduced` also come for a session with a `webhook_url`.
+         */
+        EventChoice: ("checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated" | "refund.succeeded" | "refund.failed" | "dispute.opened" | "dispute.closed" | "payout.reduced" | "*")[];
         /**
          * @description A disabled webhook holds its deliveries.
          * @enum {string}
@@ -1440,8 +1640,8 @@ export interface components {
             /** @description The first 16 KiB of the answer; null if there was none. */
             response_body: string | null;
         };
-        /** @description What happened. Its `data` is a transaction, a payout or the merchant, by its `type`. */
-        Event: components["schemas"]["CheckoutCompleted"] | components["schemas"]["CheckoutFailed"] | components["schemas"]["PayoutSent"] | components["schemas"]["PayoutFailed"] | components["schemas"]["MerchantUpdated"];
+        /** @description What happened. Its `data` is a transaction, a payout, a refund, a dispute or the merchant, by its `type`. */
+        Event: components["schemas"]["CheckoutCompleted"] | components["schemas"]["CheckoutFailed"] | components["schemas"]["PayoutSent"] | components["schemas"]["PayoutFailed"] | components["schemas"]["MerchantUpdated"] | components["schemas"]["RefundSucceeded"] | components["schemas"]["RefundFailed"] | components["schemas"]["DisputeOpened"] | components["schemas"]["DisputeClosed"] | components["schemas"]["PayoutReduced"];
         EventFields: {
             id: components["schemas"]["EventId"];
             created_at: components["schemas"]["Time"];
@@ -1532,6 +1732,61 @@ export interface components {
              * @enum {string}
              */
             type: "merchant.updated";
+        };
+        RefundSucceeded: components["schemas"]["EventFields"] & {
+            /** @constant */
+            type: "refund.succeeded";
+            data: components["schemas"]["Refund"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "refund.succeeded";
+        };
+        RefundFailed: components["schemas"]["EventFields"] & {
+            /** @constant */
+            type: "refund.failed";
+            data: components["schemas"]["Refund"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "refund.failed";
+        };
+        DisputeOpened: components["schemas"]["EventFields"] & {
+            /** @constant */
+            type: "dispute.opened";
+            data: components["schemas"]["Dispute"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "dispute.opened";
+        };
+        DisputeClosed: components["schemas"]["EventFields"] & {
+            /** @constant */
+            type: "dispute.closed";
+            data: components["schemas"]["Dispute"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "dispute.closed";
+        };
+        PayoutReduced: components["schemas"]["EventFields"] & {
+            /** @constant */
+            type: "payout.reduced";
+            data: components["schemas"]["Payout"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "payout.reduced";
         };
         /** @description The fields of every list besides `data`. */
         Page: {
@@ -4083,6 +4338,231 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["MerchantUpdated"];
+            };
+        };
+        responses: {
+            "2XX": components["responses"]["Accepted"];
+            default: components["responses"]["NotAccepted"];
+        };
+    };
+    onRefundSucceeded: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
+                 *     There are two `v1` until a rotated secret expires.
+                 * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
+                 */
+                "X-Service-Signature": string;
+                /** @description The `id` of the event. Drop an event that you have seen. */
+                "X-Service-Event-Id": components["schemas"]["EventId"];
+                /** @description The `type` of the event. */
+                "X-Service-Event-Type": components["schemas"]["EventName"];
+                /** @description The delivery. There is none when `checkout listen` forwards the event. */
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
+                /**
+                 * @description Which attempt this is, from 1; a replay begins at 1 again.
+                 * @example 1
+                 */
+                "X-Service-Attempt": number;
+                /**
+                 * @description Who sends it.
+                 * @example Checkout-Webhooks/1.0
+                 */
+                "User-Agent": string;
+                /**
+                 * @description W3C trace context.
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RefundSucceeded"];
+            };
+        };
+        responses: {
+            "2XX": components["responses"]["Accepted"];
+            default: components["responses"]["NotAccepted"];
+        };
+    };
+    onRefundFailed: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
+                 *     There are two `v1` until a rotated secret expires.
+                 * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
+                 */
+                "X-Service-Signature": string;
+                /** @description The `id` of the event. Drop an event that you have seen. */
+                "X-Service-Event-Id": components["schemas"]["EventId"];
+                /** @description The `type` of the event. */
+                "X-Service-Event-Type": components["schemas"]["EventName"];
+                /** @description The delivery. There is none when `checkout listen` forwards the event. */
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
+                /**
+                 * @description Which attempt this is, from 1; a replay begins at 1 again.
+                 * @example 1
+                 */
+                "X-Service-Attempt": number;
+                /**
+                 * @description Who sends it.
+                 * @example Checkout-Webhooks/1.0
+                 */
+                "User-Agent": string;
+                /**
+                 * @description W3C trace context.
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RefundFailed"];
+            };
+        };
+        responses: {
+            "2XX": components["responses"]["Accepted"];
+            default: components["responses"]["NotAccepted"];
+        };
+    };
+    onDisputeOpened: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
+                 *     There are two `v1` until a rotated secret expires.
+                 * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
+                 */
+                "X-Service-Signature": string;
+                /** @description The `id` of the event. Drop an event that you have seen. */
+                "X-Service-Event-Id": components["schemas"]["EventId"];
+                /** @description The `type` of the event. */
+                "X-Service-Event-Type": components["schemas"]["EventName"];
+                /** @description The delivery. There is none when `checkout listen` forwards the event. */
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
+                /**
+                 * @description Which attempt this is, from 1; a replay begins at 1 again.
+                 * @example 1
+                 */
+                "X-Service-Attempt": number;
+                /**
+                 * @description Who sends it.
+                 * @example Checkout-Webhooks/1.0
+                 */
+                "User-Agent": string;
+                /**
+                 * @description W3C trace context.
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DisputeOpened"];
+            };
+        };
+        responses: {
+            "2XX": components["responses"]["Accepted"];
+            default: components["responses"]["NotAccepted"];
+        };
+    };
+    onDisputeClosed: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
+                 *     There are two `v1` until a rotated secret expires.
+                 * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
+                 */
+                "X-Service-Signature": string;
+                /** @description The `id` of the event. Drop an event that you have seen. */
+                "X-Service-Event-Id": components["schemas"]["EventId"];
+                /** @description The `type` of the event. */
+                "X-Service-Event-Type": components["schemas"]["EventName"];
+                /** @description The delivery. There is none when `checkout listen` forwards the event. */
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
+                /**
+                 * @description Which attempt this is, from 1; a replay begins at 1 again.
+                 * @example 1
+                 */
+                "X-Service-Attempt": number;
+                /**
+                 * @description Who sends it.
+                 * @example Checkout-Webhooks/1.0
+                 */
+                "User-Agent": string;
+                /**
+                 * @description W3C trace context.
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DisputeClosed"];
+            };
+        };
+        responses: {
+            "2XX": components["responses"]["Accepted"];
+            default: components["responses"]["NotAccepted"];
+        };
+    };
+    onPayoutReduced: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description `t`, Unix seconds of this attempt, and `v1`, the lower-case hex of HMAC-SHA256 of `<t>.<raw body>` keyed with the secret.
+                 *     There are two `v1` until a rotated secret expires.
+                 * @example t=1793697246,v1=14f4733f3e7d1bfbc7a2ea20b2f14c942e05319acb5c74273f98e2774cbd87ad
+                 */
+                "X-Service-Signature": string;
+                /** @description The `id` of the event. Drop an event that you have seen. */
+                "X-Service-Event-Id": components["schemas"]["EventId"];
+                /** @description The `type` of the event. */
+                "X-Service-Event-Type": components["schemas"]["EventName"];
+                /** @description The delivery. There is none when `checkout listen` forwards the event. */
+                "X-Service-Delivery-Id"?: components["schemas"]["DeliveryId"];
+                /**
+                 * @description Which attempt this is, from 1; a replay begins at 1 again.
+                 * @example 1
+                 */
+                "X-Service-Attempt": number;
+                /**
+                 * @description Who sends it.
+                 * @example Checkout-Webhooks/1.0
+                 */
+                "User-Agent": string;
+                /**
+                 * @description W3C trace context.
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PayoutReduced"];
             };
         };
         responses: {

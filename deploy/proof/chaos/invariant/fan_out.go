@@ -23,7 +23,7 @@ func (w *world) fanOut(r *Result) {
 			if len(deliveries) != 1 {
 				r.violated(e.ID, "test event has %d deliveries instead of 1", len(deliveries))
 			}
-		case e.WebhookURL != "":
+		case e.WebhookURL != "" && !e.Type.OptIn():
 			signedByAnother := len(deliveries) == 1 && deliveries[0].EndpointID != e.SigningEndpoint &&
 				w.endpoints[e.SigningEndpoint].DeletedAt == nil
 			if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL || signedByAnother {

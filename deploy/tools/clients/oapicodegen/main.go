@@ -78,7 +78,7 @@ func events(ctx context.Context, client *ClientWithResponses, url string) {
 	check(err)
 	var delivery DeliveryId
 	for _, typ := range []EventName{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed",
-		"merchant.updated"} {
+		"merchant.updated", "refund.succeeded", "refund.failed", "dispute.opened", "dispute.closed", "payout.reduced"} {
 		sent, err := client.SendTestEventWithResponse(ctx, webhook.JSON201.Id, nil, TestEventRequest{Type: &typ})
 		check(err)
 		delivery = sent.JSON202.Delivery.Id
@@ -99,6 +99,16 @@ func events(ctx context.Context, client *ClientWithResponses, url string) {
 			fmt.Println(e.Type, e.Data.Failure.Code)
 		case MerchantUpdated:
 			fmt.Println(e.Type, len(e.Data.Changed))
+		case RefundSucceeded:
+			fmt.Printf("%s %.2f\n", e.Type, e.Data.Amount)
+		case RefundFailed:
+			fmt.Println(e.Type, e.Data.Failure.Code)
+		case DisputeOpened:
+			fmt.Println(e.Type, e.Data.Status)
+		case DisputeClosed:
+			fmt.Println(e.Type, e.Data.Status)
+		case PayoutReduced:
+			fmt.Printf("%s %.2f\n", e.Type, (*e.Data.Deductions)[0].Amount)
 		}
 	}
 	for attempt := 0; ; attempt++ {

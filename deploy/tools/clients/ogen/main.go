@@ -111,6 +111,16 @@ func events(ctx context.Context, c *client.Client, hook string) {
 			fmt.Println(event.PayoutFailed.Type, event.PayoutFailed.Data.Failure.Value.Code)
 		case client.MerchantUpdatedEvent:
 			fmt.Println(event.MerchantUpdated.Type, len(event.MerchantUpdated.Data.Changed))
+		case client.RefundSucceededEvent:
+			fmt.Printf("%s %.2f\n", event.RefundSucceeded.Type, event.RefundSucceeded.Data.Amount)
+		case client.RefundFailedEvent:
+			fmt.Println(event.RefundFailed.Type, event.RefundFailed.Data.Failure.Value.Code)
+		case client.DisputeOpenedEvent:
+			fmt.Println(event.DisputeOpened.Type, event.DisputeOpened.Data.Status)
+		case client.DisputeClosedEvent:
+			fmt.Println(event.DisputeClosed.Type, event.DisputeClosed.Data.Status)
+		case client.PayoutReducedEvent:
+			fmt.Printf("%s %.2f\n", event.PayoutReduced.Type, event.PayoutReduced.Data.Deductions[0].Amount)
 		}
 	}
 	for attempt := 0; ; attempt++ {

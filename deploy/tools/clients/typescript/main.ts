@@ -64,12 +64,19 @@ async function sessions() {
 function told(event: Schemas["Event"]): string {
   switch (event.type) {
     case "checkout.completed":
+    case "refund.succeeded":
       return `${event.type} ${event.data.amount.toFixed(2)}`;
     case "payout.sent":
       return `${event.type} ${event.data.amount}`;
     case "checkout.failed":
     case "payout.failed":
+    case "refund.failed":
       return `${event.type} ${event.data.failure?.code}`;
+    case "dispute.opened":
+    case "dispute.closed":
+      return `${event.type} ${event.data.status}`;
+    case "payout.reduced":
+      return `${event.type} ${event.data.deductions?.[0]?.amount.toFixed(2)}`;
     case "merchant.updated":
       return `${event.type} ${event.data.changed.length}`;
   }
@@ -79,7 +86,10 @@ async function events() {
   const webhook = answered(await client.POST("/v1/webhooks", { body: { url: hook, events: ["*"] } }));
   const path = { id: webhook.id };
   let delivery = "";
-  for (const type of ["checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"] as const) {
+  for (const type of [
+    "checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated", "refund.succeeded",
+    "refund.failed", "dispute.opened", "dispute.closed", "payout.reduced",
+  ] as const) {
     const sent = answered(await client.POST("/v1/webhooks/{id}/test", { params: { path }, body: { type } }));
     delivery = sent.delivery.id;
   }
