@@ -54,15 +54,15 @@ type network struct {
 	b *liveBooks
 }
 
-func (n network) Refund(_ context.Context, reference, refundID string) (checkout.RefundResult, error) {
+func (n network) Refund(_ context.Context, req checkout.RefundRequest) (checkout.RefundResult, error) {
 	if n.b.away != nil {
 		return checkout.RefundResult{}, n.b.away
 	}
-	got := checkout.RefundResult{Status: n.b.answer, Reference: "of " + refundID}
-	if made, ok := n.b.refunds[reference]; ok {
+	got := checkout.RefundResult{Status: n.b.answer, Reference: "of " + req.ID}
+	if made, ok := n.b.refunds[req.Reference]; ok {
 		require.Equal(n.b.t, made.Reference, got.Reference, "one refund of a charge")
 	}
-	n.b.refunds[reference] = got
+	n.b.refunds[req.Reference] = got
 	return got, nil
 }
 

@@ -186,7 +186,8 @@ var contract = map[string]func(*world){
 			require.Error(w, must.Err(w.network.Confirm(w.Context(), reference, 1, req)), reference)
 			require.Error(w, must.Err(w.network.Payment(w.Context(), reference)), reference)
 			require.Error(w, must.Err(w.network.Cancel(w.Context(), reference, checkout.FailureProcessingError)), reference)
-			require.Error(w, must.Err(w.network.Refund(w.Context(), reference, "re_1")), reference)
+			refund := checkout.RefundRequest{ID: "re_1", Reference: reference, Amount: 1050}
+			require.Error(w, must.Err(w.network.Refund(w.Context(), refund)), reference)
 		}
 	},
 	"an amount below the network's minimum": func(w *world) {
@@ -226,6 +227,49 @@ var contract = map[string]func(*world){
 		require.Equal(w, checkout.RefundResult{Status: checkout.RefundFailed, Why: "charge_already_refunded"}, other,
 			"there is nothing left to give back")
 		require.EqualValues(w, 1050, w.refunded(reference))
+	},
+	"a charge is refunded in parts": func(w *world) {
+		_, reference := w.paid("visa")
+		id := newRefundID()
+		for range 2 { // the repeat gives nothing back
+			got := w.refundPart(reference, id, 300)
+			require.Equal(w, []any{checkout.RefundSucceeded, money.Amount(300)}, []any{got.Status, got.Amount})
+		}
+		require.Equal(w, money.Amount(700), w.refundPart(reference, newRefundID(), 700).Amount)
+		require.EqualValues(w, 1000, w.refunded(reference))
+
+		got := w.refundPart(reference, newRefundID(), 51)
+		require.Equal(w, []any{checkout.RefundFailed, ""}, []any{got.Status, got.Reference}, "more than what is left")
+		for _, amount := range []money.Amount{0, -1} {
+			got := w.refundPart(reference, newRefundID(), amount)
+			require.Equal(w, checkout.RefundResult{Status: checkout.RefundFailed, Why: "parameter_invalid_integer"}, got)
+		}
+		require.Equal(w, checkout.RefundSucceeded, w.refundPart(reference, newRefundID(), 50).Status)
+		require.EqualValues(w, 1050, w.refunded(reference))
+
+		var parts []int64
+		params := &api.RefundListParams{PaymentIntent: api.String(reference)}
+		for r, err := range w.api.V1Refunds.List(w.Context(), params).All(w.Context()) {
+			require.NoError(w, err)
+			require.Equal(w, api.RefundReasonRequestedByCustomer, r.Reason)
+			parts = append(parts, r.Amount)
+		}
+		require.Equal(w, []int64{50, 700, 300}, parts)
+	},
+	// Each refund fits alone. One transaction of the network decides about each.
+	"many refunds at once give back no more than the charge": func(w *world) {
+		_, reference := w.paid("visa")
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				got, err := w.network.Refund(w.Context(), checkout.RefundRequest{ID: newRefundID(), Reference: reference, Amount: 400})
+				if err == nil && got.Status == checkout.RefundPending {
+					w.Errorf("refund: %+v", got)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(w, 800, w.refunded(reference))
 	},
 	"a refund of nothing": func(w *world) {
 		_, reference := w.prepare("visa")

@@ -132,8 +132,15 @@ func (w *world) paid(card string) (checkout.ChargeRequest, string) {
 	return req, reference
 }
 
+// refund gives back all of a charge of newRequest.
 func (w *world) refund(reference, id string) checkout.RefundResult {
-	return must.Get(w.network.Refund(w.Context(), reference, id))(w)
+	return w.refundPart(reference, id, 1050)
+}
+
+func (w *world) refundPart(reference, id string, amount money.Amount) checkout.RefundResult {
+	return must.Get(w.network.Refund(w.Context(), checkout.RefundRequest{
+		ID: id, Reference: reference, Amount: amount, Reason: checkout.RefundRequested,
+	}))(w)
 }
 
 func (w *world) payment(reference string) checkout.ChargeResult {

@@ -192,7 +192,7 @@ func TestErrors_HoldNoSecret(t *testing.T) {
 		_, confirm := network.Confirm(t.Context(), "pi_1", 1, req)
 		_, payment := network.Payment(t.Context(), "pi_1")
 		_, cancel := network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError)
-		_, refund := network.Refund(t.Context(), "pi_1", "re_1")
+		_, refund := network.Refund(t.Context(), checkout.RefundRequest{ID: "re_1", Reference: "pi_1", Amount: 1050})
 		for _, err := range []error{prepare, confirm, payment, cancel, refund} {
 			require.Error(t, err, name)
 			// All ways of printing, and all errors within.

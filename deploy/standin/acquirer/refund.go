@@ -21,8 +21,11 @@ func (d desk) createRefund() (object, error) {
 		return nil, err
 	}
 	left := ch.number("amount") - ch.number("amount_refunded")
-	amount := cmp.Or(number(d.form.Get("amount")), left)
+	asked := number(d.form.Get("amount"))
+	amount := cmp.Or(asked, left)
 	switch {
+	case d.form.Has("amount") && asked <= 0:
+		return nil, invalid("parameter_invalid_integer", "This value must be greater than or equal to 1.")
 	case !ch.flag("paid"):
 		return nil, invalid("charge_not_refundable", "This charge was not paid.")
 	case !mayRefund:
@@ -39,7 +42,7 @@ func (d desk) createRefund() (object, error) {
 	r := d.fixture
 	r["id"], r["amount"], r["currency"], r["charge"] = newID("re_"), amount, ch.text("currency"), ch.text("id")
 	r["payment_intent"], r["created"], r["metadata"] = ch.text("payment_intent"), time.Now().Unix(), d.metadata()
-	r["status"] = succeeded
+	r["status"], r["reason"] = succeeded, orNull(d.form.Get("reason"))
 	delete(r, "failure_reason") // they are there after a failure only
 	delete(r, "failure_balance_transaction")
 	if c.refund == refundLater {
