@@ -190,9 +190,12 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 
 	f.Exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
 		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
+	f.Exec(t, `INSERT INTO sandbox_refund (id, transaction_id, amount, status, later_status, later_at)
+		SELECT id, transaction_id, 1, '', '', now() FROM (VALUES ('a', 'old'), ('b', 'owed')) v (id, transaction_id)`)
 	f.Exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
 	for table, rows := range map[string]storage.OldRows{"sandbox_charge": storage.OldSandboxCharges, "sandbox_transfer": storage.OldSandboxTransfers} {
 		require.Equal(t, 1, must.Get(f.Installation.DeleteOld(t.Context(), rows, 30*24*time.Hour, 10))(t), table)
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))
 	}
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM sandbox_refund`), "a refund goes with its charge")
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +19,7 @@ type CardNetwork struct {
 	Sandbox *storage.Sandbox
 	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D Secure).
 	ChallengeURL string
-	// SettleAfter is how long the network takes to decide a payment with the slow card.
+	// SettleAfter is how long the network takes for what it does not decide at once.
 	SettleAfter time.Duration
 
 	once sync.Once
@@ -29,9 +28,6 @@ type CardNetwork struct {
 
 // DefaultSettleAfter is long enough to see the state "processing" and short enough to wait for.
 const DefaultSettleAfter = 5 * time.Second
-
-// callbacks is how often the sandbox reports a late decision. Real networks also report more than once.
-const callbacks = 3
 
 // errLost is the caller's error when the answer was lost.
 var errLost = errors.New("sandbox: the card network did not answer")
@@ -123,11 +119,6 @@ func (n *CardNetwork) Payment(ctx context.Context, reference string) (checkout.C
 	return n.result(c), err
 }
 
-// Refund implements checkout.CardNetwork. Test payments are not refunded.
-func (n *CardNetwork) Refund(context.Context, checkout.RefundRequest) (checkout.RefundResult, error) {
-	return checkout.RefundResult{Status: checkout.RefundFailed}, nil
-}
-
 // Cancel implements checkout.CardNetwork. It stores an unknown transaction as failed, so that a
 // later charge finds it decided.
 func (n *CardNetwork) Cancel(
@@ -150,85 +141,4 @@ func (n *CardNetwork) result(c storage.SandboxCharge) checkout.ChargeResult {
 		got.ActionURL = n.ChallengeURL + "/" + c.TransactionID
 	}
 	return got
-}
-
-const (
-	callbackInterval = 500 * time.Millisecond // between two callbacks of a charge
-	// callbackPoll is how often RunCallbacks looks for what another process has left.
-	callbackPoll = 15 * time.Second
-)
-
-// dueSignal has a value when RunCallbacks must look for due decisions.
-func (n *CardNetwork) dueSignal() chan struct{} {
-	n.once.Do(func() { n.due = make(chan struct{}, 1) })
-	return n.due
-}
-
-func (n *CardNetwork) signalDueIn(delay time.Duration) {
-	time.AfterFunc(delay, func() {
-		select {
-		case n.dueSignal() <- struct{}{}:
-		default: // it looks soon anyway
-		}
-	})
-}
-
-// RunCallbacks decides slow charges when they are due and calls back several times for each, until
-// ctx ends. Another process continues where this one stopped.
-func (n *CardNetwork) RunCallbacks(
-	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
-) {
-	tick := time.NewTicker(callbackPoll)
-	defer tick.Stop()
-	for {
-		if err := n.callBackDue(ctx, call); err != nil && ctx.Err() == nil {
-			slog.WarnContext(ctx, "sandbox callbacks", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-n.dueSignal():
-		}
-	}
-}
-
-// callbackRetry is the delay before a failed callback is tried again.
-const callbackRetry = 5 * time.Second
-
-// callBackDue makes the due callbacks. A failed callback, such as one to a session that accepts no
-// more signals, is tried again later and blocks no other. It returns errors of PostgreSQL only.
-func (n *CardNetwork) callBackDue(
-	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
-) error {
-	due, err := n.Sandbox.DueSandboxCallbacks(ctx)
-	if err != nil {
-		return err
-	}
-
-	for _, c := range due {
-		_, err := n.Sandbox.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
-		if err != nil {
-			return err
-		}
-
-		note, again := n.Sandbox.CountSandboxCallback, callbackInterval
-		err = call(ctx, c.SessionID, c.TransactionID)
-		// ErrNotFound: the session has closed, and this is a duplicate.
-		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
-			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID,
-				"transaction_id", c.TransactionID, "error", err)
-			note, again = n.postpone, callbackRetry
-		}
-		n.signalDueIn(again)
-
-		if err := note(ctx, c.TransactionID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *CardNetwork) postpone(ctx context.Context, transactionID string) error {
-	return n.Sandbox.PostponeSandboxCallback(ctx, transactionID, callbackRetry)
 }

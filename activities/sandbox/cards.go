@@ -24,6 +24,9 @@ const (
 	failsTwiceFirst     behavior = "fails_twice_first"    // not charged, two errors, then fine
 	payoutBreaks        behavior = "payout_network_error" // charged; its payout fails
 	payoutBadAddress    behavior = "payout_invalid_address"
+	refundPends         behavior = "refund_pends"    // charged; its refunds are decided later
+	refundReturned      behavior = "refund_returned" // charged; the bank returns its refunds later
+	refundRefused       behavior = "refund_refused"  // charged; not refundable
 )
 
 // card is the meaning of a card number.
@@ -61,6 +64,10 @@ var cards = map[string]card{
 
 	"4000000000000267": {brand: "visa", country: "US", behavior: payoutBreaks},
 	"4000000000000275": {brand: "visa", country: "US", behavior: payoutBadAddress},
+
+	"4000000000007726": {brand: "visa", country: "US", behavior: refundPends},
+	"4000000000005126": {brand: "visa", country: "US", behavior: refundReturned},
+	"4000000000000283": {brand: "visa", country: "US", behavior: refundRefused},
 }
 
 // lookup returns the meaning of the card. An undocumented number is declined; its first digits give the brand.

@@ -53,6 +53,8 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 		"4000000000003220": {Outcome: checkout.OutcomeActionRequired}, "4000008400001629": {Outcome: checkout.OutcomeActionRequired},
 		"4000000000003063": {Outcome: checkout.OutcomeActionRequired}, "4000000000000077": {Outcome: checkout.OutcomeProcessing},
 		"4000000000000267": {Outcome: checkout.OutcomeSucceeded}, "4000000000000275": {Outcome: checkout.OutcomeSucceeded},
+		"4000000000007726": {Outcome: checkout.OutcomeSucceeded}, "4000000000005126": {Outcome: checkout.OutcomeSucceeded},
+		"4000000000000283": {Outcome: checkout.OutcomeSucceeded},
 		"4111111111111111": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}, // not documented
 	} {
 		req, got, err := charge(t, n, number)
@@ -64,7 +66,7 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 		require.NoError(t, err, number)
 		require.Equal(t, got, again, "a repeat has the first outcome: %s", number)
 	}
-	require.Len(t, cards, 21, "a new card needs a row here and in api/README.md")
+	require.Len(t, cards, 24, "a new card needs a row here and in api/README.md")
 }
 
 func TestCards_ErrorsThatPass(t *testing.T) {
@@ -114,12 +116,12 @@ func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
 	require.NoError(t, err)
 	count := 0
 	for range 5 { // each round stands for a new process
-		require.NoError(t, n.callBackDue(t.Context(), func(_ context.Context, sessionID, transactionID string) error {
+		require.NoError(t, n.callBackDue(t.Context(), Callbacks{PaymentDecided: func(_ context.Context, sessionID, transactionID string) error {
 			require.Equal(t, req.SessionID, sessionID)
 			require.Equal(t, req.TransactionID, transactionID)
 			count++
 			return checkout.ErrNotFound // the session has closed: the later callbacks are duplicates
-		}))
+		}}))
 	}
 	require.Equal(t, callbacks, count)
 	got := must.Get(n.Payment(t.Context(), req.TransactionID))(t)
@@ -135,13 +137,13 @@ func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	require.NoError(t, err)
 	calls := map[string]int{}
 	for range callbacks {
-		require.NoError(t, n.callBackDue(t.Context(), func(_ context.Context, sessionID, _ string) error {
+		require.NoError(t, n.callBackDue(t.Context(), Callbacks{PaymentDecided: func(_ context.Context, sessionID, _ string) error {
 			calls[sessionID]++
 			if sessionID == full.SessionID {
 				return errors.New("it takes no more signals")
 			}
 			return nil
-		}))
+		}}))
 	}
 	require.Equal(t, callbacks, calls[next.SessionID])
 	require.Equal(t, 1, calls[full.SessionID], "it comes again, but not at once")

@@ -103,7 +103,10 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 
 	sent := make(chan struct{})
 	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
-	cards.RunCallbacks(ctx, client.SignalComplete)
+	cards.RunCallbacks(ctx, sandbox.Callbacks{
+		PaymentDecided: client.SignalComplete,
+		RefundChanged:  func(context.Context, string) error { return nil },
+	})
 	<-sent
 	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
 		return fmt.Errorf("the worker is refused by Temporal: %w", refused)

@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Callbacks are the ways in which the sandbox reports a change. Each may be called more than once for a change. After an
+// error other than checkout.ErrNotFound it is called again later.
+type Callbacks struct {
+	PaymentDecided func(ctx context.Context, sessionID, transactionID string) error
+	RefundChanged  func(ctx context.Context, refundID string) error
+}
+
+// callbacks is how often the sandbox reports a late decision of a payment. Real networks also report more than once.
+const callbacks = 3
+
+const (
+	callbackInterval = 500 * time.Millisecond // between two callbacks of a charge
+	// callbackPoll is how often RunCallbacks looks for what another process has left.
+	callbackPoll = 15 * time.Second
+)
+
+// dueSignal has a value when RunCallbacks must look for due decisions.
+func (n *CardNetwork) dueSignal() chan struct{} {
+	n.once.Do(func() { n.due = make(chan struct{}, 1) })
+	return n.due
+}
+
+func (n *CardNetwork) signalDueIn(delay time.Duration) {
+	time.AfterFunc(delay, func() {
+		select {
+		case n.dueSignal() <- struct{}{}:
+		default: // it looks soon anyway
+		}
+	})
+}
+
+// RunCallbacks decides slow charges when they are due and calls back several times for each, until
+// ctx ends. It also reports each later change of a refund. Another process continues where this one stopped.
+func (n *CardNetwork) RunCallbacks(ctx context.Context, call Callbacks) {
+	tick := time.NewTicker(callbackPoll)
+	defer tick.Stop()
+	for {
+		if err := n.callBackDue(ctx, call); err != nil && ctx.Err() == nil {
+			slog.WarnContext(ctx, "sandbox callbacks", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-n.dueSignal():
+		}
+	}
+}
+
+// callbackRetry is the delay before a failed callback is tried again.
+const callbackRetry = 5 * time.Second
+
+// callBackDue makes the due callbacks. A failed callback, such as one to a session that accepts no
+// more signals, is tried again later and blocks no other. It returns errors of PostgreSQL only.
+func (n *CardNetwork) callBackDue(ctx context.Context, call Callbacks) error {
+	return errors.Join(n.decideDue(ctx, call), n.reportDue(ctx, call))
+}
+
+func (n *CardNetwork) decideDue(ctx context.Context, call Callbacks) error {
+	due, err := n.Sandbox.DueSandboxCallbacks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range due {
+		_, err := n.Sandbox.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
+		if err != nil {
+			return err
+		}
+		if taken(ctx, c.TransactionID, call.PaymentDecided(ctx, c.SessionID, c.TransactionID)) {
+			n.signalDueIn(callbackInterval)
+			err = n.Sandbox.CountSandboxCallback(ctx, c.TransactionID)
+		} else {
+			n.signalDueIn(callbackRetry)
+			err = n.Sandbox.PostponeSandboxCallback(ctx, c.TransactionID, callbackRetry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *CardNetwork) reportDue(ctx context.Context, call Callbacks) error {
+	due, err := n.Sandbox.DueSandboxReports(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		if err := n.report(ctx, call, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *CardNetwork) report(ctx context.Context, call Callbacks, r storage.SandboxReport) error {
+	if taken(ctx, r.RefundID, call.RefundChanged(ctx, r.RefundID)) {
+		return n.Sandbox.EndSandboxReport(ctx, r)
+	}
+	n.signalDueIn(callbackRetry)
+	return n.Sandbox.PostponeSandboxReport(ctx, r, callbackRetry)
+}
+
+// taken reports whether a callback needs no repeat. checkout.ErrNotFound: what it is about has gone, such as a closed
+// session, which this is a duplicate for.
+func taken(ctx context.Context, subject string, err error) bool {
+	if err == nil || errors.Is(err, checkout.ErrNotFound) {
+		return true
+	}
+	slog.WarnContext(ctx, "sandbox callback not taken", "subject", subject, "error", err)
+	return false
+}

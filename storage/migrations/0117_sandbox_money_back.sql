@@ -1,0 +1,14 @@
+-- +goose Up
+-- Money that goes back in the test mode's card network. What waits for its time is written when it is
+-- made: from later_at on, the status is later_status.
+CREATE TABLE sandbox_refund (
+    id             text PRIMARY KEY, -- that of our refund
+    transaction_id text NOT NULL REFERENCES sandbox_charge ON DELETE CASCADE,
+    amount         bigint NOT NULL CHECK (amount > 0),
+    status         text NOT NULL,
+    later_status   text NOT NULL,
+    later_at       timestamptz NOT NULL,
+    report_at      timestamptz -- when the service is called back; null: there is nothing to report
+);
+CREATE INDEX sandbox_refund_charge ON sandbox_refund (transaction_id);
+CREATE INDEX sandbox_refund_report ON sandbox_refund (report_at) WHERE report_at IS NOT NULL;
