@@ -18,7 +18,8 @@ import (
 
 // Books holds the activities that compare the books with the card network. They work for all merchants.
 type Books struct {
-	Store *storage.Books
+	Store   *storage.Books
+	Refunds *storage.Refunds
 	// Accounts are those at the card network, by mode.
 	Accounts map[checkout.Mode]Account
 }
@@ -99,7 +100,7 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 
 // found counts and logs new findings.
 func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []books.Finding) {
-	b.logFindings(ctx, findings)
+	logFindings(ctx, findings)
 	r.Found += len(findings)
 }
 
@@ -290,13 +291,13 @@ func (b book) judge(ctx context.Context, c books.Charged, now time.Time) (*books
 			"%s %s were charged for %s, which is not in the database. Nothing is refunded by itself.",
 			c.Amount, c.Currency, c.TransactionID), nil
 	case !match.Paid:
-		refund := books.Refund{
-			Mode: b.mode, Reference: c.Reference, TransactionID: match.TransactionID,
-			Reason: books.RefundUnmatched, Amount: c.Amount - c.Refunded,
+		refund := checkout.Refund{
+			Ref: checkout.Owner{Mode: b.mode}.Ref(""), Reference: c.Reference, TransactionID: match.TransactionID,
+			Origin: checkout.RefundUnmatched, Amount: c.Amount - c.Refunded,
 		}
 		return finding(books.FindingChargeUnmatched,
 			"%s %s were charged for %s without a completed session; they are refunded.",
-			c.Amount, c.Currency, c.TransactionID), b.Store.CreateRefund(ctx, refund)
+			c.Amount, c.Currency, c.TransactionID), b.Refunds.CreateRefund(ctx, refund)
 	case c.Amount != match.Amount || c.Currency != match.Currency:
 		return finding(books.FindingChargeDiffers, "%s is for %s %s, and the card network charged %s %s.",
 			match.TransactionID, match.Amount, match.Currency, c.Amount, c.Currency), nil
@@ -331,56 +332,16 @@ func (b book) open(ctx context.Context, result *ReconcileChargesResult, f books.
 	fresh, err := b.Store.OpenFinding(ctx, f)
 	if fresh {
 		result.Found++
-		b.logFindings(ctx, []books.Finding{f})
+		logFindings(ctx, []books.Finding{f})
 	}
 	return err
 }
 
-// refundPage is how many refunds are read at once.
-const refundPage = 100
-
-// SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds nothing twice:
-// the refund's id is the network's idempotency key. What becomes of a refund that succeeded LookAtCharges sees.
-func (b *Books) SendRefunds(ctx context.Context, in contract.ModeInput) (int, error) {
-	of, err := b.bookOf(in)
-	if err != nil {
-		return 0, asFinal(ctx, err, "")
-	}
-	n := 0
-	page := func(after string) ([]books.Refund, error) {
-		return b.Store.PendingRefunds(ctx, of.mode, after, refundPage)
-	}
-	err = eachRow(ctx, page, func(r books.Refund) string { return r.ID }, func(r books.Refund) error {
-		decided, err := of.sendRefund(ctx, r)
-		if decided {
-			n++
-		}
-		return err
-	})
-	return n, asFinal(ctx, err, "")
-}
-
-func (b book) sendRefund(ctx context.Context, r books.Refund) (decided bool, err error) {
-	err = b.Store.MaySendRefund(ctx, r)
-	if errors.Is(err, storage.ErrFrozen) || errors.Is(err, storage.ErrNotCompared) {
-		// It waits and has not failed. Many that wait must not use up the patience with those that fail.
-		logger(ctx).InfoContext(ctx, "a refund waits", "id", r.ID, "error", err)
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	got, err := b.Refund(ctx, checkout.RefundRequest{ID: r.ID, Reference: r.Reference, Amount: r.Amount})
-	if err != nil {
-		return false, err
-	}
-	found, err := b.Store.RecordRefund(ctx, r, got)
-	b.logFindings(ctx, found)
-	return err == nil && got.Status != checkout.RefundPending, err
-}
+// SendRefunds does nothing: each refund has a run of its own. Builds before it had this activity schedule it in Books.
+func (b *Books) SendRefunds(context.Context, contract.ModeInput) (int, error) { return 0, nil }
 
 // logFindings logs findings that are new.
-func (b book) logFindings(ctx context.Context, found []books.Finding) {
+func logFindings(ctx context.Context, found []books.Finding) {
 	for _, f := range found {
 		logger(ctx).ErrorContext(ctx, "the books differ", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}

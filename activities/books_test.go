@@ -246,7 +246,7 @@ func TestSendRefunds_ThoseThatWaitForAChainStopNoOther(t *testing.T) {
 	require.Len(t, b.pending(), 8, "they wait")
 }
 
-func (b *liveBooks) pending() []books.Refund {
+func (b *liveBooks) pending() []checkout.Refund {
 	return must.Get(b.Store.Books.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10))(b.t)
 }
 
@@ -254,9 +254,9 @@ func (b *liveBooks) pending() []books.Refund {
 func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	b := newBooks(t)
 	c := b.paid(checkout.OutcomeFailed)
-	require.ErrorIs(t, must.Err(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID)), checkout.ErrNotFound, "it has had no refund")
+	require.ErrorIs(t, must.Err(b.Store.Refunds.RefundUnmatched(t.Context(), c.TransactionID)), checkout.ErrNotFound, "it has had no refund")
 	b.compare()
-	first := must.Get(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t)
+	first := must.Get(b.Store.Refunds.RefundUnmatched(t.Context(), c.TransactionID))(t)
 	require.Equal(t, checkout.RefundPending, first.Status, "it is under way")
 	b.answer = checkout.RefundFailed
 	require.NoError(t, must.Err(run[int](b, b.SendRefunds)))
@@ -265,7 +265,7 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	require.Empty(t, b.pending())
 
 	b.answer, b.refunds = checkout.RefundSucceeded, map[string]checkout.RefundResult{}
-	require.NotEqual(t, first.ID, must.Get(b.Store.Books.RefundUnmatched(t.Context(), c.TransactionID))(t).ID)
+	require.NotEqual(t, first.ID, must.Get(b.Store.Refunds.RefundUnmatched(t.Context(), c.TransactionID))(t).ID)
 	require.NotContains(t, b.findings(), books.FindingRefundFailed)
 	require.NoError(t, must.Err(run[int](b, b.SendRefunds)))
 	require.Len(t, b.refunds, 1)

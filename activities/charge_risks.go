@@ -36,6 +36,6 @@ func (b book) recordRisks(ctx context.Context, look storage.ChargeToCheck) error
 		return err
 	}
 	found, err := b.Store.RecordRisks(ctx, b.mode, look, risks)
-	b.logFindings(ctx, found)
+	logFindings(ctx, found)
 	return err
 }

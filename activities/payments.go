@@ -51,6 +51,7 @@ type PayoutSender interface {
 // Payments holds the activities of sessions and payouts.
 type Payments struct {
 	Payouts     *storage.Payouts
+	Refunds     *storage.Refunds
 	Sessions    *storage.Sessions
 	Webhooks    *storage.WebhookReader
 	Test, Live  Networks // Live is empty until live mode is configured

@@ -84,12 +84,12 @@ func (w *till) pay(card string) charged {
 }
 
 // order orders a refund as an operator does, after the chain was compared.
-func (w *till) order(c charged) (books.Refund, error) {
+func (w *till) order(c charged) (checkout.Refund, error) {
 	require.NoError(w.t, w.Store.Treasury.RecordComparison(w.t.Context(), w.account, treasury.AccountSnapshot{}))
-	return w.Store.Books.RefundPayout(w.t.Context(), c.payout)
+	return w.Store.Refunds.RefundPayout(w.t.Context(), c.payout)
 }
 
-func (w *till) mustOrder(c charged) books.Refund { return must.Get(w.order(c))(w.t) }
+func (w *till) mustOrder(c charged) checkout.Refund { return must.Get(w.order(c))(w.t) }
 
 // round does what the schedule does.
 func (w *till) round() {

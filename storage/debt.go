@@ -29,7 +29,24 @@ func (s *PayoutReader) Debts(ctx context.Context, owner checkout.Owner) ([]Debt,
 		return nil, pg.Wrap("debts", err)
 	}
 	all, err := debts(ctx, s.pool, owner)
+	if err == nil && len(all) == 0 {
+		err = s.forgetDebtor(ctx, owner)
+	}
 	return all, pg.Wrap("debts", err)
+}
+
+// forgetDebtor removes the note that the merchant may owe something, unless a debt has arisen meanwhile.
+func (s *PayoutReader) forgetDebtor(ctx context.Context, owner checkout.Owner) error {
+	return pg.RunInTx(ctx, s.pool, "forget debtor", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, owner.MerchantID)
+		if err != nil {
+			return err
+		}
+		if err := setDebtor(ctx, tx, owner, false); err != nil {
+			return err
+		}
+		return noteDebt(ctx, tx, owner)
+	})
 }
 
 func debts(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]Debt, error) {
@@ -65,11 +82,31 @@ func debts(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]Debt, 
 	return owed, nil
 }
 
-// RecoverDebt deducts what the merchant owes from a payout that is not signed, oldest debt first. rates has the price
-// of one unit of a debt's currency in the payout's source currency; a debt in another currency without a rate stays. It
-// returns the payout as it is now. When nothing is left, the payout is to fail with checkout.PayoutRecovered. A repeat
-// deducts only what is owed by then. It returns checkout.ErrNotFound.
+// RecoverDebt deducts what the merchant owes from a payout that is not signed, oldest debt first; a debt in another
+// currency at the rates of now. It returns the payout as it is then. When nothing is left, the payout is to fail with
+// checkout.PayoutRecovered. A repeat deducts only what is owed by then. It returns checkout.ErrNotFound and the errors
+// of rates.
 func (s *Payouts) RecoverDebt(
+	ctx context.Context, p checkout.Payout, source checkout.RateSource,
+) (checkout.Payout, error) {
+	owed, err := s.Debts(ctx, p.Owner)
+	if err != nil || len(owed) == 0 {
+		return p, err
+	}
+	var currencies []money.Currency
+	for _, d := range owed {
+		currencies = append(currencies, d.Currency)
+	}
+	rates, err := checkout.FiatRates(ctx, source, p.SourceCurrency, currencies)
+	if err != nil {
+		return p, pg.Wrap("recover debt", err)
+	}
+	return s.recoverDebt(ctx, p.Ref, rates)
+}
+
+// recoverDebt is RecoverDebt with the prices of the debts' currencies in the payout's source currency. A debt that arose
+// meanwhile, and has no price, stays.
+func (s *Payouts) recoverDebt(
 	ctx context.Context, ref checkout.Ref, rates map[money.Currency]*big.Rat,
 ) (checkout.Payout, error) {
 	return pg.InTx(ctx, s.pool, "recover debt", func(tx pgx.Tx) (checkout.Payout, error) {
@@ -84,9 +121,6 @@ func (s *Payouts) RecoverDebt(
 		owed, err := debts(ctx, tx, ref.Owner)
 		if err != nil {
 			return p.Payout, err
-		}
-		if len(owed) == 0 {
-			return p.Payout, setDebtor(ctx, tx, ref.Owner, false)
 		}
 		for _, d := range owed {
 			rate := rates[d.Currency]

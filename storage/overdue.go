@@ -13,7 +13,7 @@ import (
 
 // Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether the run exists.
 type Overdue struct {
-	checkout.Ref // of a session, payout, delivery, bulk replay or picture; also the workflow id
+	checkout.Ref // of a session, payout, refund, delivery, bulk replay or picture; also the workflow id
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight
@@ -33,6 +33,9 @@ const unfinished = `
 	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '',
 			coalesce(p.next_action_at, p.created_at)
 		FROM payout p WHERE p.status = 'pending'
+	UNION ALL
+	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', coalesce(r.next_action_at, r.created_at)
+		FROM refund r WHERE r.status = 'pending' AND r.merchant_id IS NOT NULL
 	UNION ALL
 	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url,
 			d.next_attempt_at

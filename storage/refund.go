@@ -42,6 +42,12 @@ func (s *RefundReader) Refund(ctx context.Context, ref checkout.Ref) (checkout.R
 	return r, pg.Wrap("refund", err)
 }
 
+// AnyRefund is Refund for an operator, and for the card network, who know only the id. It returns checkout.ErrNotFound.
+func (s *RefundReader) AnyRefund(ctx context.Context, id string) (checkout.Refund, error) {
+	r, err := pg.One[checkout.Refund](ctx, s.pool, selectRefund+` WHERE r.id = $1`, id)
+	return r, pg.Wrap("refund", err)
+}
+
 // RefundFilter selects refunds. An empty field selects all.
 type RefundFilter struct {
 	Status    checkout.RefundStatus

@@ -62,7 +62,7 @@ func (p PlanDay) Margin() money.Amount { return p.Earned - p.Cost }
 
 // RefundDay adds up the refunds that were ordered on the day, by their present state.
 type RefundDay struct {
-	Reason   books.RefundReason
+	Reason   checkout.RefundOrigin
 	Status   checkout.RefundStatus
 	Currency money.Currency // "" when the charge belongs to no transaction
 	Refunds  int

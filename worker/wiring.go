@@ -45,7 +45,7 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 	}
 	options := Options{
 		Payments: &activities.Payments{
-			Payouts: w.Store.Payouts, Sessions: w.Store.Sessions, Webhooks: w.Store.Webhooks.WebhookReader,
+			Payouts: w.Store.Payouts, Refunds: w.Store.Refunds, Sessions: w.Store.Sessions, Webhooks: w.Store.Webhooks.WebhookReader,
 			CheckoutURL: w.CheckoutURL,
 			Live:        live.networks(activities.Networks{}),
 			Test: test.networks(activities.SandboxNetworks(
@@ -61,7 +61,7 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 			Webhooks: w.Store.Webhooks, Runs: w.Runs, Failure: w.EndpointFailure,
 		},
 		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
-		Books:      activities.Books{Store: w.Store.Books, Accounts: map[checkout.Mode]activities.Account{}},
+		Books:      activities.Books{Store: w.Store.Books, Refunds: w.Store.Refunds, Accounts: map[checkout.Mode]activities.Account{}},
 		Synced:     map[checkout.Mode]*atomic.Int64{},
 		Deployment: w.DeploymentName,
 		BuildID:    w.BuildID,

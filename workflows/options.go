@@ -71,6 +71,14 @@ var broadcastOptions = workflow.ActivityOptions{
 	RetryPolicy:            backoff(time.Second, time.Minute),
 }
 
+// refundOptions end after some minutes. Then the refund waits for Reconcile.
+var refundOptions = workflow.ActivityOptions{
+	Summary:                "send the refund to the card network",
+	StartToCloseTimeout:    50 * time.Second, // three requests to the network of at most 15 s each
+	ScheduleToCloseTimeout: 5 * time.Minute,
+	RetryPolicy:            backoff(time.Second, time.Minute),
+}
+
 // followOptions are for one round of TreasurySync. The next round does the work of a failed one.
 var followOptions = workflow.ActivityOptions{
 	Summary:             "follow the transfers",

@@ -79,6 +79,6 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 		treasury.Account{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, treasury.AccountSnapshot{}))(t)
 	require.NoError(t, w.Treasury.RecordComparison(t.Context(), account.ID, treasury.AccountSnapshot{}))
 	ref := w.livePayout()
-	got, _, _ := w.runPayout(ref, func() { must.Get(w.Books.RefundPayout(context.Background(), ref))(t) })
+	got, _, _ := w.runPayout(ref, func() { must.Get(w.Refunds.RefundPayout(context.Background(), ref))(t) })
 	require.Equal(t, contract.PayoutResult{Failure: checkout.PayoutNetworkError}, got)
 }

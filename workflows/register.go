@@ -14,6 +14,7 @@ func RegisterCheckout(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(CheckoutSession,
 		workflow.RegisterOptions{Name: contract.TypeCheckoutSession})
 	r.RegisterWorkflowWithOptions(Payout, workflow.RegisterOptions{Name: contract.TypePayout})
+	r.RegisterWorkflowWithOptions(Refund, workflow.RegisterOptions{Name: contract.TypeRefund})
 	r.RegisterWorkflowWithOptions(MerchantUpdate,
 		workflow.RegisterOptions{Name: contract.TypeMerchantUpdate})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: contract.TypeReconcile})

@@ -27,6 +27,12 @@ type Payouts struct {
 // Transfer signs the transfer, stores it and sends it, the latter two in one statement. A repeat sends the stored
 // transfer; the chain accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
+	if p.MayOwe && p.Recorded == nil {
+		var err error
+		if p.Payout, err = n.Payouts.RecoverDebt(ctx, p.Payout, Rates{}); err != nil {
+			return treasury.TransferOutcome{}, err
+		}
+	}
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
 		transfer, err := signTransfer(p)
 		if err != nil {

@@ -194,7 +194,7 @@ func (f fixture) retryError(t *testing.T, ref checkout.Ref) error {
 
 // refundError returns why a payout cannot be refunded. It compares no account first.
 func (f fixture) refundError(t *testing.T, ref checkout.Ref, by ...merchant.AuditEntry) error {
-	return must.Err(f.Store.Books.RefundPayout(t.Context(), ref, by...))
+	return must.Err(f.Store.Refunds.RefundPayout(t.Context(), ref, by...))
 }
 
 func (f fixture) findings(t *testing.T) []books.Finding {

@@ -22,7 +22,7 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	if err := f.Compare(ctx); err != nil {
 		return err
 	}
-	_, err := f.Store.Books.RefundPayout(ctx, ref)
+	_, err := f.Store.Refunds.RefundPayout(ctx, ref)
 	return err
 }
 
@@ -30,14 +30,14 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f := newFixture(t)
 	before := f.usdc(t)
 	f.open(t, f.Treasury)
-	_, err := f.Store.Books.RefundPayout(t.Context(), before)
+	_, err := f.Store.Refunds.RefundPayout(t.Context(), before)
 	require.ErrorIs(t, err, storage.ErrNotCompared, "the account is younger than the payout")
 	require.NotErrorIs(t, err, storage.ErrNotComparedLately, "that does not pass")
 
 	ref := f.usdc(t)
 	for _, old := range []string{"NULL", "now() - interval '61 seconds'"} {
 		f.Exec(t, `UPDATE treasury_account SET compared_at = `+old)
-		_, err = f.Store.Books.RefundPayout(t.Context(), ref)
+		_, err = f.Store.Refunds.RefundPayout(t.Context(), ref)
 		require.ErrorIs(t, err, storage.ErrNotCompared)
 		require.ErrorIs(t, err, storage.ErrNotComparedLately)
 	}
@@ -235,7 +235,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.
-	require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
+	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
 	findings = f.findings(t)
 	require.Len(t, findings, 1)
 	require.Equal(t, books.FindingRefundFailed, findings[0].Kind)

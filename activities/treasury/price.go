@@ -25,6 +25,15 @@ func (t *Treasury) price(ctx context.Context, chain treasury.Chain, p checkout.P
 	if err := t.check(ctx, chain, p); err != nil {
 		return got, err
 	}
+	if p, err = t.Payouts.RecoverDebt(ctx, p, t.Rates); err != nil {
+		return got, err
+	}
+	switch {
+	case p.Failure != "":
+		return got, refusedError{failure: p.Failure}
+	case p.Net() == 0: // a dispute may take all of it
+		return got, checkout.HeldError{Why: checkout.HoldRisk}
+	}
 	if p.ExchangeRate, err = t.rate(ctx, p); err != nil {
 		return got, err
 	}
@@ -83,13 +92,13 @@ func (t *Treasury) feeRate(ctx context.Context, p checkout.Payout) (money.Rate, 
 	return money.CeilRate(rate), nil
 }
 
-// value returns the payout's source amount in US cents, rounded up.
+// value returns the net of the payout in US cents, rounded up.
 func value(ctx context.Context, rates checkout.RateSource, p checkout.Payout) (money.Amount, error) {
 	rate, err := dollars(ctx, rates, p.SourceCurrency)
 	if err != nil {
 		return 0, err
 	}
-	return money.CeilAmount(rate.Mul(rate, p.SourceAmount.Coins(p.SourceCurrency)), money.USD), nil
+	return money.CeilAmount(rate.Mul(rate, p.Net().Coins(p.SourceCurrency)), money.USD), nil
 }
 
 // drift is how much a currency may gain on the US dollar between the charge and the signature of its payout,

@@ -33,17 +33,17 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.Equal(t, checkout.HoldLarge, f.read(t, ref).Hold)
 	f.Limits = generous
 
-	first := must.Get(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
+	first := must.Get(f.Store.Refunds.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref))
-	require.Equal(t, []any{p.TransactionID, books.RefundOperator, checkout.RefundPending},
+	require.Equal(t, []any{p.TransactionID, checkout.RefundByOperator, checkout.RefundPending},
 		[]any{first.TransactionID, first.Reason, first.Status})
 	require.NotEmpty(t, first.Reference)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	require.Equal(t, map[string]string{"acquirer:receivable EUR": "0", "revenue:fee EUR": "0", "merchant:payable EUR": "0"}, f.ledger(t))
 
-	again := must.Get(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
+	again := must.Get(f.Store.Refunds.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	require.Equal(t, first, again, "a repeat changes nothing")
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
 
@@ -76,7 +76,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	ref, _ := f.sent(t)
 	f.settle(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure)
-	r := must.Get(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
+	r := must.Get(f.Store.Refunds.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure, "the merchant was told why")
 	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
@@ -84,7 +84,7 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 
 	// The card network refuses: the merchant is owed its money again, and may get it.
 	for range 2 {
-		require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})))
+		require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})))
 	}
 	require.Equal(t, "-9900", f.requireBooked(t)["merchant:payable EUR"])
 	f.retry(t, ref, "0xNew")
@@ -98,24 +98,24 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	f := newFixture(t)
 	f.open(t, f.Treasury)
 	ref := f.usdc(t)
-	r := must.Get(f.Store.Books.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
-	require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})))
+	r := must.Get(f.Store.Refunds.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
+	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})))
 	f.retried(t, ref)
 	require.NoError(t, must.Err(f.Store.Payouts.HoldPayout(t.Context(), f.read(t, ref), checkout.HoldRisk, time.Hour)))
 	made := checkout.RefundResult{Status: checkout.RefundSucceeded, Reference: "re_1", Amount: r.Amount}
-	require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), r, made)))
+	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, made)))
 	for range 2 {
 		require.Equal(t, checkout.PayoutNetworkError, f.transfer(t, ref).Failure)
 		require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
 		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
-		require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), r, made)))
+		require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, made)))
 	}
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed, webhook.PayoutFailed}, f.eventTypes(t, ref))
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
 	made.Status = checkout.RefundFailed // the bank returns it
-	require.NoError(t, must.Err(f.Store.Books.RecordRefund(t.Context(), r, made)))
+	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, made)))
 	f.retried(t, ref)
 	f.send(t, ref)
 	f.settle(t)
@@ -141,7 +141,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 			group.Go(transfers)
 		}
 		time.Sleep(delay)
-		group.Go(func() error { _, refusal = f.Store.Books.RefundPayout(t.Context(), ref); return nil })
+		group.Go(func() error { _, refusal = f.Store.Refunds.RefundPayout(t.Context(), ref); return nil })
 		err := group.Wait()
 
 		transferred := f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID)

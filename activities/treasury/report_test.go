@@ -59,7 +59,7 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.read(t, sent).TransactionID, books.ChargeCost{Currency: money.USD, Gross: 21_600, Cost: 700}))
 	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.read(t, waiting).TransactionID, books.ChargeCost{Currency: money.EUR, Gross: 5_000, Cost: 175}))
 
-	require.NoError(t, f.Store.Books.CreateRefund(ctx, books.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: books.RefundUnmatched}))
+	require.NoError(t, f.Store.Refunds.CreateRefund(ctx, checkout.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: checkout.RefundUnmatched}))
 	for _, id := range []string{"evt_1", "evt_2"} { // twice the same
 		_, err := f.Store.Books.StoreAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
 			ObjectID: "dp_1", Reference: f.read(t, unknown).TransactionID, CreatedAt: time.Now()})
@@ -86,7 +86,7 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	require.Equal(t, "10.00", booked["acquirer:receivable EUR"])
 	require.Equal(t, "-0.500000", booked["revenue:network_fee USDC"])
 	require.Equal(t, "0.000252000000000000", booked["expense:gas ETH"])
-	require.Equal(t, []storage.RefundDay{{Reason: books.RefundUnmatched, Status: checkout.RefundPending, Refunds: 1}}, got.Refunds)
+	require.Equal(t, []storage.RefundDay{{Reason: checkout.RefundUnmatched, Status: checkout.RefundPending, Refunds: 1}}, got.Refunds)
 	require.Equal(t, []storage.DisputeDay{{Type: "charge.dispute.created", Currency: money.EUR, Disputes: 1, Sum: 1_000}}, got.Disputes)
 	require.Equal(t, []storage.PayoutDay{
 		{State: "confirmed", Currency: money.USDC, SourceCurrency: money.EUR, Payouts: 1, Source: 9_900, Sum: "106.670000"},

@@ -176,7 +176,7 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	f, ref, o := newLost(t)
 	f.callDead(t, o, ref)
 	f.Exec(t, `UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', compared_at = now()`)
-	require.NoError(t, must.Err(f.Store.Books.RefundPayout(t.Context(), ref)))
+	require.NoError(t, must.Err(f.Store.Refunds.RefundPayout(t.Context(), ref)))
 	require.NoError(t, f.Store.Treasury.Freeze(t.Context(), o.AccountID, "a test"))
 	short := f.requireShortage(t, o, ref)
 	require.Empty(t, f.findings(t))

@@ -18,6 +18,7 @@ type Store struct {
 	Customers *storage.Customers
 	Merchants *storage.Merchants
 	Payouts   *storage.Payouts
+	Refunds   *storage.Refunds
 	Sessions  *storage.SessionReader
 	Webhooks  *storage.Webhooks
 }
@@ -29,6 +30,7 @@ func StoreOf(s *storage.Store) Store {
 		Customers: s.Customers,
 		Merchants: s.Merchants,
 		Payouts:   s.Payouts,
+		Refunds:   s.Refunds,
 		Sessions:  s.Sessions.SessionReader,
 		Webhooks:  s.Webhooks,
 	}

@@ -22,6 +22,7 @@ const (
 	ErrTypeSessionNotFound  = "SessionNotFound"
 	ErrTypePaymentUndecided = "PaymentUndecided"
 	ErrTypePayoutNotFound   = "PayoutNotFound"
+	ErrTypeRefundNotFound   = "RefundNotFound"
 	ErrTypeDeliveryNotFound = "DeliveryNotFound"
 	ErrTypeReplayNotFound   = "ReplayNotFound"
 	// ErrTypePayoutTakesLonger: a real chain takes longer than a workflow task may. The workflow then starts a Payout.

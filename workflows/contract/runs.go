@@ -13,6 +13,22 @@ type PayoutResult struct {
 	Held    checkout.PayoutHold    `json:"held,omitempty"`    // why the payout waits
 }
 
+// RefundResult says how a run of a refund ended.
+type RefundResult struct {
+	Status checkout.RefundStatus `json:"status"`
+	Waits  RefundWaits           `json:"waits,omitempty"` // why a pending refund is followed by a later run
+}
+
+// RefundWaits is why a refund is pending.
+type RefundWaits string
+
+// Reasons of a pending refund.
+const (
+	RefundWaitsBank     RefundWaits = "bank"     // the card network has it, and the bank has not decided
+	RefundWaitsNetwork  RefundWaits = "network"  // the card network did not answer
+	RefundWaitsTreasury RefundWaits = "treasury" // the chain may have paid the merchant
+)
+
 // WebhookReplayResult says how a bulk replay ended.
 type WebhookReplayResult struct {
 	Status  webhook.ReplayStatus `json:"status"` // completed or canceled
@@ -36,7 +52,7 @@ type ModeInput struct {
 
 // RunRequest has what starts the run of a row.
 type RunRequest struct {
-	checkout.Ref // of a session, payout, delivery, bulk replay, picture or event; its id is the workflow id
+	checkout.Ref // of a session, payout, refund, delivery, bulk replay, picture or event; its id is the workflow id
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight

@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Start starts the first run of a merchant update or a picture. A repeat changes nothing. It returns ErrOutcomeUnknown.
+// Start starts the first run of a refund, a merchant update or a picture. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) Start(ctx context.Context, ref checkout.Ref) error {
 	_, err := c.StartRun(ctx, contract.RunRequest{Ref: ref}, false)
 	return err
@@ -56,6 +56,8 @@ func (c *Client) execute(ctx context.Context, run contract.RunRequest, options c
 		attributes = append(attributes, contract.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending)))
 	case checkout.PrefixPayout:
 		typ, options.StaticSummary = contract.TypePayout, "payout"
+	case checkout.PrefixRefund:
+		typ, options.StaticSummary = contract.TypeRefund, "refund"
 	case checkout.PrefixReplay:
 		typ, options.StaticSummary = contract.TypeWebhookReplay, "bulk replay of "+run.EndpointID
 		options.TaskQueue = contract.TaskQueueWebhooks

@@ -9,7 +9,6 @@ import (
 	"example.com/checkout/deploy/program/config"
 	"example.com/checkout/deploy/program/service"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -47,7 +46,7 @@ func (c storeCall) refund(ctx context.Context) (result, error) {
 	return result{fmt.Sprintf("the refund %s of %s %s", r.ID, c.args[0], refundState(ctx, c.cfg, r))}, nil
 }
 
-func refundState(ctx context.Context, cfg config.Config, r books.Refund) string {
+func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) string {
 	switch {
 	case r.Status == checkout.RefundFailed:
 		return "has failed; checkout finding list says why"
@@ -59,21 +58,21 @@ func refundState(ctx context.Context, cfg config.Config, r books.Refund) string 
 		return "was sent: the card network has it as " + r.NetworkRef + ", and the bank has not decided it yet"
 	}
 	ordered := "is ordered, at " + showTime(&r.CreatedAt) + ", and not sent yet; the worker sends it "
-	if startRefunds(ctx, cfg) {
+	if startRefund(ctx, cfg, r.Ref) {
 		return ordered + "now"
 	}
-	return ordered + "within 5 minutes"
+	return ordered + "within 2 minutes"
 }
 
 // orderRefund stores the refund, unless one stands.
-func (c storeCall) orderRefund(ctx context.Context, transactionID string) (books.Refund, error) {
-	payout, err := c.Books.LivePayoutOf(ctx, transactionID)
-	var r books.Refund
+func (c storeCall) orderRefund(ctx context.Context, transactionID string) (checkout.Refund, error) {
+	payout, err := c.Refunds.LivePayoutOf(ctx, transactionID)
+	var r checkout.Refund
 	if err == nil {
 		entry := action.Operator.Entry(payout.Owner.Ref(transactionID), "transaction.refunded", "")
-		r, err = c.Books.RefundPayout(ctx, payout, entry)
+		r, err = c.Refunds.RefundPayout(ctx, payout, entry)
 	} else if errors.Is(err, checkout.ErrNotFound) {
-		r, err = c.Books.RefundUnmatched(ctx, transactionID)
+		r, err = c.Refunds.RefundUnmatched(ctx, transactionID)
 	}
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
@@ -96,10 +95,10 @@ func (c storeCall) orderRefund(ctx context.Context, transactionID string) (books
 	return r, err
 }
 
-// startRefunds starts the schedules that send refunds and deliveries.
-func startRefunds(ctx context.Context, cfg config.Config) bool {
-	books := func(client *runs.Client, ctx context.Context) error { return client.BooksNow(ctx, checkout.ModeLive) }
-	return startSchedules(ctx, cfg, books, (*runs.Client).ReconcileNow)
+// startRefund starts the run of a refund and the deliveries of its payout's event.
+func startRefund(ctx context.Context, cfg config.Config, ref checkout.Ref) bool {
+	start := func(client *runs.Client, ctx context.Context) error { return client.Start(ctx, ref) }
+	return startSchedules(ctx, cfg, start, (*runs.Client).ReconcileNow)
 }
 
 // startSchedules starts schedules. It returns false when Temporal does not answer: they run anyway.

@@ -24,6 +24,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/contract"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -105,7 +106,13 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
 	cards.RunCallbacks(ctx, sandbox.Callbacks{
 		PaymentDecided: client.SignalComplete,
-		RefundChanged:  func(context.Context, string) error { return nil },
+		RefundChanged: func(ctx context.Context, id string) error {
+			r, err := store.Refunds.AnyRefund(ctx, id)
+			if err == nil {
+				_, err = client.StartRun(ctx, contract.RunRequest{Ref: r.Ref}, true)
+			}
+			return err
+		},
 	})
 	<-sent
 	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {

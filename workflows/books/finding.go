@@ -6,31 +6,7 @@ import (
 	"time"
 
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/money"
 )
-
-// RefundReason is why a charge goes back.
-type RefundReason string
-
-// Reasons of a refund.
-const (
-	RefundUnmatched RefundReason = "unmatched" // no completed session stands behind the charge
-	RefundOperator  RefundReason = "operator"
-)
-
-// Refund gives back to the card what is left of a charge. The charge may belong to no transaction.
-type Refund struct {
-	ID            string // re_…
-	Mode          checkout.Mode
-	Reference     string // the network's name of the charge
-	TransactionID string // "" when the charge belongs to no transaction
-	Reason        RefundReason
-	Status        checkout.RefundStatus
-	Amount        money.Amount // what was left of the charge when it was ordered, then what the network says
-	NetworkRef    string       // the network's name of the refund; "" before it is known, and when nothing was left
-	CreatedAt     time.Time
-	EndedAt       *time.Time
-}
 
 // FindingKind is a kind of difference between the books and the world.
 type FindingKind string

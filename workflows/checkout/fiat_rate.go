@@ -1,0 +1,31 @@
+package checkout
+
+import (
+	"context"
+	"math/big"
+
+	"example.com/checkout/workflows/money"
+)
+
+// FiatRates returns the price of one unit of each currency in the currency to, over the price of USDC. It has none for
+// the currency itself. It returns ErrNoRate, among others.
+func FiatRates(
+	ctx context.Context, source RateSource, to money.Currency, all []money.Currency,
+) (map[money.Currency]*big.Rat, error) {
+	rates := map[money.Currency]*big.Rat{}
+	for _, from := range all {
+		if from == to {
+			continue
+		}
+		over, err := source.Quote(ctx, from, money.USDC)
+		if err != nil {
+			return nil, err
+		}
+		under, err := source.Quote(ctx, to, money.USDC)
+		if err != nil {
+			return nil, err
+		}
+		rates[from] = new(big.Rat).Quo(over.Rate.Rat(), under.Rate.Rat())
+	}
+	return rates, nil
+}
