@@ -33,6 +33,9 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasur
 			return treasury.TransferOutcome{}, err
 		}
 	}
+	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Net() == 0 { // a dispute may take all of it
+		return n.hold(ctx, p.Payout, checkout.HoldRisk)
+	}
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Recorded == nil {
 		transfer, err := signTransfer(p)
 		if err != nil {
@@ -50,9 +53,7 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasur
 		}
 		p.Recorded, p.Failure, err = n.Sandbox.RecordSandboxTransfer(ctx, p.Payout, transfer)
 		if errors.Is(err, checkout.ErrMerchantSuspended) {
-			held, err := n.Payouts.HoldPayout(ctx, p.Payout, checkout.HoldSuspended, 0)
-			held.Generation = p.Generation
-			return held, err
+			return n.hold(ctx, p.Payout, checkout.HoldSuspended)
 		}
 		if err != nil {
 			return treasury.TransferOutcome{}, err
@@ -65,6 +66,14 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (treasur
 	}
 	failure, err := n.broadcast(ctx, p.ID, p.Recorded)
 	return treasury.TransferOutcome{Failure: failure, Generation: p.Generation}, err
+}
+
+func (n *Payouts) hold(
+	ctx context.Context, p checkout.Payout, why checkout.PayoutHold,
+) (treasury.TransferOutcome, error) {
+	held, err := n.Payouts.HoldPayout(ctx, p, why, 0)
+	held.Generation = p.Generation
+	return held, err
 }
 
 // networkFee is the chain's fee, as a fraction of the gross amount: 0.1 %.

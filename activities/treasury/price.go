@@ -20,6 +20,8 @@ type pricedPayout struct {
 	request treasury.TransferRequest
 }
 
+var errDisputed = errors.New("a dispute may take all of the payout")
+
 // price checks the destination of a payout and prices it.
 func (t *Treasury) price(ctx context.Context, chain treasury.Chain, p checkout.Payout) (got pricedPayout, err error) {
 	if err := t.check(ctx, chain, p); err != nil {
@@ -32,7 +34,7 @@ func (t *Treasury) price(ctx context.Context, chain treasury.Chain, p checkout.P
 	case p.Failure != "":
 		return got, refusedError{failure: p.Failure}
 	case p.Net() == 0: // a dispute may take all of it
-		return got, checkout.HeldError{Why: checkout.HoldRisk}
+		return got, checkout.HeldError{Why: checkout.HoldRisk, Cause: errDisputed}
 	}
 	if p.ExchangeRate, err = t.rate(ctx, p); err != nil {
 		return got, err
