@@ -220,11 +220,11 @@ func (c paidCharge) storeRisk(ctx context.Context, tx pgx.Tx, r notedRisk) error
 		INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at,
 			dispute_id, debited, reason, respond_by, responded, fee, fee_currency)
 		VALUES (@id, @mode, @merchant, @transaction, @kind, @status, @amount, @currency, @now, @now,
-			nullif(@dispute, ''), @debited, @reason, nullif(@respond_by, @never), @responded, @fee, @fee_currency)
+			nullif(@dispute, ''), @debited, @reason, nullif(@respond_by::timestamptz, @never::timestamptz), @responded, @fee, @fee_currency)
 		ON CONFLICT (id) DO UPDATE SET status = @status, amount = @amount, currency = @currency, changes = @changes,
 			changed_at = CASE WHEN charge_risk.status = @status AND charge_risk.amount = @amount THEN charge_risk.changed_at
 				ELSE @now END,
-			dispute_id = nullif(@dispute, ''), reason = @reason, respond_by = nullif(@respond_by, @never), responded = @responded, fee = @fee, fee_currency = @fee_currency`,
+			dispute_id = nullif(@dispute, ''), reason = @reason, respond_by = nullif(@respond_by::timestamptz, @never::timestamptz), responded = @responded, fee = @fee, fee_currency = @fee_currency`,
 		pgx.NamedArgs{
 			"id": r.ID, "mode": c.Mode, "merchant": c.MerchantID, "transaction": c.TransactionID, "kind": r.Kind,
 			"status": r.Status, "amount": r.Amount, "currency": r.Currency, "changes": r.Changes, "now": c.Now,

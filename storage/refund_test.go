@@ -1,0 +1,241 @@
+package storage_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest/must"
+	"example.com/checkout/workflows/books"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
+	"example.com/checkout/workflows/webhook"
+)
+
+var sequences = flag.Int("sequences", 40, "random sequences of refunds, disputes and payouts")
+
+// sale is a paid session of 10.50 EUR, whose fee is 0.11.
+type sale struct {
+	session checkout.Session
+	payment string
+	payout  checkout.Ref
+}
+
+func (f fixture) sale(t *testing.T, change ...func(*storage.NewSession)) sale {
+	n := f.newSession()
+	for _, c := range change {
+		c(&n)
+	}
+	s := f.create(t, n)
+	id, next := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	return sale{s, id, s.Owner.Ref(next.PayoutID)}
+}
+
+func (f fixture) refund(t *testing.T, s sale, amount money.Amount) (checkout.Refund, error) {
+	return f.Refunds.OrderRefund(t.Context(), storage.RefundOrder{
+		ID: checkout.NewID(checkout.PrefixRefund), Session: s.session.Ref, Amount: amount,
+	})
+}
+
+func (f fixture) decide(t *testing.T, r checkout.Refund, status checkout.RefundStatus) storage.RefundUpdate {
+	got := checkout.RefundResult{Status: status, Reference: "at the network " + r.ID, Amount: r.Amount}
+	return must.Get(f.Refunds.RecordRefund(t.Context(), r, got))(t)
+}
+
+func (f fixture) sends(t *testing.T, s sale) checkout.Payout {
+	read := func() storage.PayoutToSend { return must.Get(f.Payouts.PayoutToSend(t.Context(), s.payout))(t) }
+	payouts := sandbox.Payouts{Sandbox: f.Sandbox, Payouts: f.Payouts}
+	got := must.Get(payouts.Transfer(t.Context(), read()))(t)
+	if got.Held == "" {
+		must.Get(f.Payouts.FinishPayout(t.Context(), s.payout, got.Generation, got.Failure))(t)
+	}
+	return read().Payout
+}
+
+func (f fixture) balance(t *testing.T) checkout.Balance {
+	got := must.Get(f.Balances.Balance(t.Context(), f.merchant.Owner(checkout.ModeTest)))(t)
+	require.Len(t, got, 1)
+	return got[0]
+}
+
+func (f fixture) types(t *testing.T, s sale) (types []webhook.EventType) {
+	got := must.Get(f.Webhooks.Events(t.Context(), s.session.Owner, storage.EventFilter{SessionID: s.session.ID}, pg.Page{Limit: 20}))(t)
+	for _, e := range got {
+		types = append([]webhook.EventType{e.Type}, types...)
+	}
+	return types
+}
+
+func TestOrderRefund_BeforeTheSignatureReducesThePayoutAndThenEndsIt(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	require.Equal(t, checkout.Balance{Currency: "EUR", Pending: 1039}, f.balance(t))
+
+	first := must.Get(f.refund(t, s, 500))(t)
+	require.Equal(t, []any{money.Amount(500), money.Amount(5), checkout.RefundPending}, []any{first.Amount, first.FeeReturned, first.Status})
+	require.Equal(t, checkout.Balance{Currency: "EUR", Pending: 544}, f.balance(t))
+	require.ErrorIs(t, must.Err(f.refund(t, s, 1)), checkout.ErrRefundPending)
+	again := must.Get(f.Refunds.OrderRefund(t.Context(), storage.RefundOrder{ID: first.ID, Session: s.session.Ref, Amount: 500}))(t)
+	require.Equal(t, first, again, "a repeat changes nothing")
+	f.decide(t, first, checkout.RefundSucceeded)
+
+	tooLarge, ok := errors.AsType[*checkout.RefundTooLargeError](must.Err(f.refund(t, s, 551)))
+	require.True(t, ok)
+	require.Equal(t, money.Amount(550), tooLarge.Left)
+	rest := must.Get(f.refund(t, s, 0))(t)
+	require.Equal(t, []money.Amount{550, 6}, []money.Amount{rest.Amount, rest.FeeReturned}, "the whole fee is back")
+	f.decide(t, rest, checkout.RefundSucceeded)
+	p := f.sends(t, s)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutRefunded, money.Amount(0)}, []any{p.Status, p.Failure, p.Net()})
+	require.Equal(t, []checkout.Deduction{{Type: "refund", Source: first.ID, Amount: 495}, {Type: "refund", Source: rest.ID, Amount: 544}}, p.Deductions)
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+	require.ErrorIs(t, must.Err(f.Payouts.RetryPayout(t.Context(), s.payout)), checkout.ErrPaymentRefunded)
+	require.Equal(t, []webhook.EventType{
+		webhook.CheckoutCompleted, webhook.PayoutReduced, webhook.RefundSucceeded, webhook.PayoutFailed, webhook.RefundSucceeded,
+	}, f.types(t, s))
+
+	// The bank returns the last one: the merchant gets that part after all.
+	update := f.decide(t, rest, checkout.RefundFailed)
+	require.Equal(t, webhook.RefundFailed, update.EventType)
+	require.Equal(t, checkout.Balance{Currency: "EUR", Available: 544}, f.balance(t))
+	must.Get(f.Payouts.RetryPayout(t.Context(), s.payout))(t)
+	require.Equal(t, "5.869324", f.sends(t, s).Amount.String(), "5.44 EUR at 1.08, less the sandbox's 0.1 %")
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+}
+
+func TestOrderRefund_AfterThePayoutIsRecoveredFromTheNextOnes(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	require.Equal(t, checkout.PayoutSent, f.sends(t, s).Status)
+	r := must.Get(f.refund(t, s, 0))(t)
+	f.decide(t, r, checkout.RefundSucceeded)
+	require.Equal(t, checkout.Balance{Currency: "EUR", Owed: 1039}, f.balance(t))
+
+	next := f.sale(t, func(n *storage.NewSession) { n.Amount = 600 })
+	kept := f.sends(t, next)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutRecovered}, []any{kept.Status, kept.Failure})
+	require.Equal(t, checkout.Balance{Currency: "EUR", Owed: 445}, f.balance(t))
+
+	// A debt in another currency is paid at the rate of now: 1 EUR is 1.08 USD in the sandbox, and 1 GBP is 1.27.
+	pounds := f.sends(t, f.sale(t, func(n *storage.NewSession) { n.Currency = money.GBP }))
+	require.Equal(t, checkout.PayoutSent, pounds.Status)
+	owed := money.Amount(445)
+	require.Equal(t, []checkout.Deduction{{Type: "recovery", Source: "EUR", Amount: pounds.Deducted, Owed: &owed}}, pounds.Deductions)
+	for _, b := range must.Get(f.Balances.Balance(t.Context(), s.session.Owner))(t) {
+		require.Equal(t, checkout.Balance{Currency: b.Currency}, b)
+	}
+	require.EqualValues(t, "{test}", f.query(t, `SELECT owes::text FROM merchant`))
+	require.Empty(t, f.sends(t, f.sale(t)).Deductions)
+	require.EqualValues(t, "{}", f.query(t, `SELECT owes::text FROM merchant`), "nobody adds up the ledger for nothing")
+}
+
+func TestOrderRefund_NeedsABalanceOrALimit(t *testing.T) {
+	f := newFixture(t)
+	f.Exec(t, `UPDATE merchant SET debt_limit = 1000`)
+	s := f.sale(t)
+	f.sends(t, s)
+	missing, ok := errors.AsType[*checkout.InsufficientBalanceError](must.Err(f.refund(t, s, 0)))
+	require.True(t, ok)
+	require.Equal(t, checkout.InsufficientBalanceError{Missing: 39, Currency: money.EUR}, *missing)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+	f.sale(t, func(n *storage.NewSession) { n.Amount = 40 }) // its payout is coming
+	must.Get(f.refund(t, s, 0))(t)
+
+	other := f.other(t, checkout.ModeTest)
+	stranger := storage.RefundOrder{ID: checkout.NewID(checkout.PrefixRefund), Session: other.Owner(checkout.ModeTest).Ref(s.session.ID)}
+	require.ErrorIs(t, must.Err(f.Refunds.OrderRefund(t.Context(), stranger)), checkout.ErrNotFound)
+	unpaid := sale{session: f.create(t, f.newSession())}
+	require.ErrorIs(t, must.Err(f.refund(t, unpaid, 0)), checkout.ErrNotPaid)
+}
+
+// TestMoneyBack_RandomSequences orders, decides and returns refunds, opens and decides disputes, and pays, in any order.
+// After each step the balance is what the rows say, no deduction is larger than its payout, and no cent was gained.
+func TestMoneyBack_RandomSequences(t *testing.T) {
+	f := newFixture(t)
+	f.Exec(t, `UPDATE merchant SET debt_limit = 1000000000, fee_basis_points = 290, fee_fixed = 30`)
+	for i := range *sequences {
+		random := rand.New(rand.NewPCG(47, uint64(i)))
+		f.sequence(t, random, fmt.Sprintf("sequence %d", i))
+	}
+}
+
+func (f fixture) sequence(t *testing.T, random *rand.Rand, name string) {
+	var (
+		s = f.sale(t, func(n *storage.NewSession) {
+			n.Amount = money.Amount(50 + random.IntN(3000))
+			n.Currency = []money.Currency{money.EUR, money.USD, money.GBP}[random.IntN(3)]
+		})
+		refunds []checkout.Refund
+		risks   = map[string]books.RiskStatus{}
+		pick    = func() checkout.Refund { return refunds[random.IntN(len(refunds))] }
+		expect  = func(err error, all ...error) {
+			for _, e := range all {
+				if errors.Is(err, e) {
+					return
+				}
+			}
+			require.NoError(t, err, name)
+		}
+	)
+	for step := range 3 + random.IntN(10) {
+		switch op := random.IntN(7); {
+		case op <= 1:
+			r, err := f.refund(t, s, money.Amount(random.IntN(int(s.session.Amount)))*money.Amount(random.IntN(2)))
+			if expect(err, checkout.ErrConflict); err == nil {
+				refunds = append(refunds, r)
+			}
+		case op <= 3 && len(refunds) > 0:
+			f.decide(t, pick(), checkout.RefundStatuses[random.IntN(3)])
+		case op == 4:
+			id := fmt.Sprintf("du_%s_%d", s.payment, random.IntN(2))
+			risks[id] = []books.RiskStatus{books.RiskInquiry, books.RiskOpen, books.RiskWon, books.RiskLost}[random.IntN(4)]
+			must.Get(f.Books.RecordRisks(t.Context(), checkout.ModeTest, storage.ChargeToCheck{Reference: s.payment}, []books.ChargeRisk{{
+				ID: id, Kind: books.RiskDispute, Status: risks[id], Amount: 1 + s.session.Amount/2, Currency: s.session.Currency,
+				Fee: 15, FeeCurrency: money.USD,
+			}}))(t)
+		case op == 5:
+			f.sends(t, s)
+		case op == 6:
+			_, err := f.Payouts.RetryPayout(t.Context(), s.payout)
+			expect(err, checkout.ErrConflict)
+		}
+		f.requireSums(t, fmt.Sprintf("%s, step %d", name, step))
+	}
+	whole := f.query(t, `SELECT count(*) FROM transaction t JOIN checkout_session s ON s.id = t.session_id
+		WHERE s.amount = (SELECT sum(amount) FROM refund r WHERE r.transaction_id = t.id AND r.status <> 'failed')
+			AND t.fee < (SELECT sum(fee_returned) FROM refund r WHERE r.transaction_id = t.id AND r.status <> 'failed')`)
+	require.EqualValues(t, 0, whole, "no refund returns more than the fee")
+}
+
+// requireSums compares the balances with the rows.
+func (f fixture) requireSums(t *testing.T, where string) {
+	wrong := f.query(t, `
+		WITH should AS (
+			SELECT s.currency, t.net AS amount FROM transaction t JOIN checkout_session s ON s.id = t.session_id WHERE t.status = 'succeeded'
+			UNION ALL SELECT s.currency, r.fee_returned - r.amount FROM refund r JOIN transaction t ON t.id = r.transaction_id
+				JOIN checkout_session s ON s.id = t.session_id WHERE r.status <> 'failed'
+			UNION ALL SELECT currency, -amount FROM charge_risk WHERE status IN ('open', 'lost')
+			UNION ALL SELECT fee_currency, -fee FROM charge_risk
+			UNION ALL SELECT source_currency, deducted - source_amount FROM payout WHERE status = 'sent'
+			UNION ALL SELECT p.source_currency, -d.amount FROM payout_deduction d JOIN payout p ON p.id = d.payout_id
+				WHERE d.type = 'recovery' AND d.source <> p.source_currency
+			UNION ALL SELECT d.source, d.owed FROM payout_deduction d JOIN payout p ON p.id = d.payout_id
+				WHERE d.type = 'recovery' AND d.source <> p.source_currency
+		), ledger AS (SELECT asset AS currency, -amount AS amount FROM ledger_posting WHERE account = 'merchant:payable')
+		SELECT coalesce(string_agg(format('%s %s instead of %s', currency, is_, should_), ', '), '') FROM (
+			SELECT currency, coalesce((SELECT sum(amount) FROM ledger l WHERE l.currency = x.currency), 0) AS is_,
+				(SELECT sum(amount) FROM should s WHERE s.currency = x.currency) AS should_ FROM (SELECT DISTINCT currency FROM should) x) c
+		WHERE is_ <> should_`)
+	require.Empty(t, wrong, where)
+	odd := f.query(t, `SELECT coalesce(string_agg(p.id, ', '), '') FROM payout p
+		WHERE deducted > source_amount OR deducted <> (SELECT coalesce(sum(amount), 0) FROM payout_deduction d WHERE d.payout_id = p.id)`)
+	require.Empty(t, odd, where)
+}
