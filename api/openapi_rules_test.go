@@ -87,6 +87,8 @@ func TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten(t *testing.T) {
 		"LineItemRequest.unit_amount": number, "LineItem.unit_amount": number,
 		"Deduction.amount": number, "Deduction.owed": number, "Refund.amount": number, "Refund.fee_returned": number,
 		"Dispute.amount": number, "Dispute.fee": number,
+		"Balance.pending": number, "Balance.available": number, "Balance.reserved": number, "Balance.owed": number,
+		"BalanceTransaction.amount": number, "BalanceTransaction.fee": number, "BalanceTransaction.net": number,
 		"Payout.amount": text, "Payout.fee": text, "Payout.exchange_rate": text, "Payout.locked_exchange_rate": text,
 		"Transaction.exchange_rate": text,
 	}

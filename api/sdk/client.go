@@ -63,6 +63,45 @@ func (c *Client) ExpireSession(ctx context.Context, id SessionId) (*Session, err
 	return call[Session](ctx, c, http.MethodPost, "/v1/checkout/"+url.PathEscape(id)+"/expire", "", nil)
 }
 
+// RefundSession gives back the payment of a completed session to the card: r.Amount of it, or all that is left. A
+// repeat with the same idempotency key gets the same refund. The error is an *APIError with the Body of an
+// InsufficientBalance when your balance does not cover the refund.
+func (c *Client) RefundSession(
+	ctx context.Context, idempotencyKey string, id SessionId, r RefundRequest,
+) (*Refund, error) {
+	return call[Refund](ctx, c, http.MethodPost, "/v1/checkout/"+url.PathEscape(id)+"/refund", idempotencyKey, r)
+}
+
+// Refund returns a refund.
+func (c *Client) Refund(ctx context.Context, id RefundId) (*Refund, error) {
+	return call[Refund](ctx, c, http.MethodGet, "/v1/refunds/"+url.PathEscape(id), "", nil)
+}
+
+// Refunds returns a page of refunds; the query is as of Sessions.
+func (c *Client) Refunds(ctx context.Context, query url.Values) (*RefundList, error) {
+	return call[RefundList](ctx, c, http.MethodGet, "/v1/refunds?"+query.Encode(), "", nil)
+}
+
+// Dispute returns a dispute. The bank takes evidence until its RespondBy.
+func (c *Client) Dispute(ctx context.Context, id DisputeId) (*Dispute, error) {
+	return call[Dispute](ctx, c, http.MethodGet, "/v1/disputes/"+url.PathEscape(id), "", nil)
+}
+
+// Disputes returns a page of disputes; the query is as of Sessions.
+func (c *Client) Disputes(ctx context.Context, query url.Values) (*DisputeList, error) {
+	return call[DisputeList](ctx, c, http.MethodGet, "/v1/disputes?"+query.Encode(), "", nil)
+}
+
+// Balance returns your balances in the mode of the key, one per currency.
+func (c *Client) Balance(ctx context.Context) (*Balances, error) {
+	return call[Balances](ctx, c, http.MethodGet, "/v1/balance", "", nil)
+}
+
+// BalanceTransactions returns a page of the changes of your balances; the query is as of Sessions.
+func (c *Client) BalanceTransactions(ctx context.Context, query url.Values) (*BalanceTransactionList, error) {
+	return call[BalanceTransactionList](ctx, c, http.MethodGet, "/v1/balance/transactions?"+query.Encode(), "", nil)
+}
+
 // CreateWebhook registers a webhook. Only this answer has its Secret.
 func (c *Client) CreateWebhook(
 	ctx context.Context, idempotencyKey string, r WebhookRequest,

@@ -8,6 +8,19 @@ import (
 	"time"
 )
 
+// Defines values for BalanceTransactionType.
+const (
+	BalanceTransactionTypeConversion   BalanceTransactionType = "conversion"
+	BalanceTransactionTypeCorrection   BalanceTransactionType = "correction"
+	BalanceTransactionTypeDispute      BalanceTransactionType = "dispute"
+	BalanceTransactionTypeDisputeFee   BalanceTransactionType = "dispute_fee"
+	BalanceTransactionTypePayment      BalanceTransactionType = "payment"
+	BalanceTransactionTypePayout       BalanceTransactionType = "payout"
+	BalanceTransactionTypePayoutFailed BalanceTransactionType = "payout_failed"
+	BalanceTransactionTypeRefund       BalanceTransactionType = "refund"
+	BalanceTransactionTypeRefundFailed BalanceTransactionType = "refund_failed"
+)
+
 // Defines values for CheckoutCompletedType.
 const (
 	CheckoutCompletedTypeCheckoutCompleted CheckoutCompletedType = "checkout.completed"
@@ -83,6 +96,11 @@ const (
 	FailureCodeRefunded              FailureCode = "refunded"
 	FailureCodeThreeDsAbandoned      FailureCode = "three_ds_abandoned"
 	FailureCodeThreeDsFailed         FailureCode = "three_ds_failed"
+)
+
+// Defines values for InsufficientBalanceError.
+const (
+	InsufficientBalanceErrorInsufficientBalance InsufficientBalanceError = "insufficient_balance"
 )
 
 // Defines values for InvalidRequestError.
@@ -201,6 +219,11 @@ const (
 	PayoutStatusSent    PayoutStatus = "sent"
 )
 
+// Defines values for RefundExceedsPaymentError.
+const (
+	RefundExceedsPaymentErrorRefundExceedsPayment RefundExceedsPaymentError = "refund_exceeds_payment"
+)
+
 // Defines values for RefundFailedType.
 const (
 	RefundFailedTypeRefundFailed RefundFailedType = "refund.failed"
@@ -229,6 +252,11 @@ const (
 // Defines values for RefundSucceededType.
 const (
 	RefundSucceededTypeRefundSucceeded RefundSucceededType = "refund.succeeded"
+)
+
+// Defines values for SessionNotPaidError.
+const (
+	SessionNotPaidErrorSessionNotPaid SessionNotPaidError = "session_not_paid"
 )
 
 // Defines values for SessionNotPendingError.
@@ -270,6 +298,78 @@ const (
 
 // Amount Major units of the currency, with two decimals.
 type Amount = float64
+
+// Balance What we owe you in one currency, and the other way round. `pending` + `available` + `reserved` - `owed` is the sum of your
+// balance transactions.
+type Balance struct {
+	// Available Of no payout under way. Refunds use it first.
+	Available Amount `json:"available"`
+
+	// Currency Fiat currency of a charge, ISO 4217.
+	Currency Currency `json:"currency"`
+
+	// Owed What you owe us. Your next payouts pay it.
+	Owed Amount `json:"owed"`
+
+	// Pending Of payouts under way that are not signed yet.
+	Pending Amount `json:"pending"`
+
+	// Reserved What we keep for a time, if your plan has a reserve.
+	Reserved Amount `json:"reserved"`
+}
+
+// BalanceTransaction A change of your balance.
+type BalanceTransaction struct {
+	// Amount Before our fee; below 0 when the balance fell.
+	Amount float64 `json:"amount"`
+
+	// CreatedAt RFC 3339 in UTC with milliseconds.
+	CreatedAt Time `json:"created_at"`
+
+	// Currency Fiat currency of a charge, ISO 4217.
+	Currency Currency `json:"currency"`
+
+	// Fee Our fee in it; below 0 when we gave it back.
+	Fee float64              `json:"fee"`
+	Id  BalanceTransactionId `json:"id"`
+
+	// Livemode True in live mode, false in test mode.
+	Livemode Livemode `json:"livemode"`
+
+	// Net The change of the balance: `amount` - `fee`.
+	Net float64 `json:"net"`
+
+	// Source What caused it: a transaction, payout, refund or dispute.
+	Source string `json:"source"`
+
+	// Type `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `conversion`: a payout paid
+	// what you owed in another currency. `correction`: by the operator of the service.
+	Type BalanceTransactionType `json:"type"`
+}
+
+// BalanceTransactionId defines model for BalanceTransactionId.
+type BalanceTransactionId = string
+
+// BalanceTransactionList defines model for BalanceTransactionList.
+type BalanceTransactionList struct {
+	Data    []BalanceTransaction `json:"data"`
+	HasMore bool                 `json:"has_more"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// BalanceTransactionType `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `conversion`: a payout paid
+// what you owed in another currency. `correction`: by the operator of the service.
+type BalanceTransactionType string
+
+// Balances Your balances in one mode.
+type Balances struct {
+	Balances []Balance `json:"balances"`
+
+	// Livemode True in live mode, false in test mode.
+	Livemode Livemode `json:"livemode"`
+}
 
 // CheckoutCompleted defines model for CheckoutCompleted.
 type CheckoutCompleted struct {
@@ -478,6 +578,15 @@ type DisputeClosedType string
 // DisputeId defines model for DisputeId.
 type DisputeId = string
 
+// DisputeList defines model for DisputeList.
+type DisputeList struct {
+	Data    []Dispute `json:"data"`
+	HasMore bool      `json:"has_more"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // DisputeOpened defines model for DisputeOpened.
 type DisputeOpened struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
@@ -523,6 +632,23 @@ type Fault struct {
 	// Param Where: a JSON path, a parameter or a header.
 	Param string `json:"param"`
 }
+
+// InsufficientBalance defines model for InsufficientBalance.
+type InsufficientBalance struct {
+	// Currency Fiat currency of a charge, ISO 4217.
+	Currency Currency                 `json:"currency"`
+	Error    InsufficientBalanceError `json:"error"`
+
+	// Message Words for people, which may change.
+	Message string `json:"message"`
+
+	// Missing What your balance lacks for this refund.
+	Missing   Amount    `json:"missing"`
+	RequestId RequestId `json:"request_id"`
+}
+
+// InsufficientBalanceError defines model for InsufficientBalance.Error.
+type InsufficientBalanceError string
 
 // InvalidRequest defines model for InvalidRequest.
 type InvalidRequest struct {
@@ -943,6 +1069,26 @@ type Refund struct {
 	TransactionId TransactionId `json:"transaction_id"`
 }
 
+// RefundExceedsPayment defines model for RefundExceedsPayment.
+type RefundExceedsPayment struct {
+	// Currency Fiat currency of a charge, ISO 4217.
+	Currency Currency                  `json:"currency"`
+	Error    RefundExceedsPaymentError `json:"error"`
+
+	// Message Words for people, which may change.
+	Message string `json:"message"`
+
+	// Param `amount`.
+	Param string `json:"param"`
+
+	// Refundable What is left of the payment.
+	Refundable Amount    `json:"refundable"`
+	RequestId  RequestId `json:"request_id"`
+}
+
+// RefundExceedsPaymentError defines model for RefundExceedsPayment.Error.
+type RefundExceedsPaymentError string
+
 // RefundFailed defines model for RefundFailed.
 type RefundFailed struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
@@ -978,8 +1124,24 @@ type RefundFailureCode string
 // RefundId defines model for RefundId.
 type RefundId = string
 
+// RefundList defines model for RefundList.
+type RefundList struct {
+	Data    []Refund `json:"data"`
+	HasMore bool     `json:"has_more"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // RefundReason Why you refund. The card network gets it.
 type RefundReason string
+
+// RefundRequest defines model for RefundRequest.
+type RefundRequest struct {
+	// Amount In the currency of the payment, with at most 2 decimals; all that is left of the payment, unless given.
+	Amount *float64      `json:"amount,omitempty"`
+	Reason *RefundReason `json:"reason,omitempty"`
+}
 
 // RefundStatus A refund that succeeded may fail later, when the customer's bank returns it.
 type RefundStatus string
@@ -1093,6 +1255,21 @@ type SessionList struct {
 	// NextCursor Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
+
+// SessionNotPaid defines model for SessionNotPaid.
+type SessionNotPaid struct {
+	Error SessionNotPaidError `json:"error"`
+
+	// Message Words for people, which may change.
+	Message   string    `json:"message"`
+	RequestId RequestId `json:"request_id"`
+
+	// Status Of the session.
+	Status SessionStatus `json:"status"`
+}
+
+// SessionNotPaidError defines model for SessionNotPaid.Error.
+type SessionNotPaidError string
 
 // SessionNotPending defines model for SessionNotPending.
 type SessionNotPending struct {

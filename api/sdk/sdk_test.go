@@ -3,8 +3,13 @@ package sdk
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 )
@@ -31,5 +36,52 @@ func TestConstructEvent_NarrowsEachType(t *testing.T) {
 		if err != nil || got.ID != "evt_1" || got.Type != name || fmt.Sprintf("%T", got.Event) != fmt.Sprintf("%T", want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+}
+
+func TestClient_RefundsAndReadsWhatCameBack(t *testing.T) {
+	t.Parallel()
+	var got string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("Idempotency-Key"), string(body))
+		fmt.Fprint(w, `{}`)
+	}))
+	defer api.Close()
+	c, ctx, query := NewClient(api.URL, "sk_test_1"), t.Context(), url.Values{"status": {"pending"}}
+	amount := 4.5
+	for want, call := range map[string]func() error{
+		`POST /v1/checkout/cs_1/refund return-1{"amount":4.5}`: func() error {
+			_, err := c.RefundSession(ctx, "return-1", "cs_1", RefundRequest{Amount: &amount})
+			return err
+		},
+		`GET /v1/refunds/re_1 `:            func() error { _, err := c.Refund(ctx, "re_1"); return err },
+		`GET /v1/refunds?status=pending `:  func() error { _, err := c.Refunds(ctx, query); return err },
+		`GET /v1/disputes/dp_1 `:           func() error { _, err := c.Dispute(ctx, "dp_1"); return err },
+		`GET /v1/disputes?status=pending `: func() error { _, err := c.Disputes(ctx, query); return err },
+		`GET /v1/balance `:                 func() error { _, err := c.Balance(ctx); return err },
+		`GET /v1/balance/transactions?status=pending `: func() error {
+			_, err := c.BalanceTransactions(ctx, query)
+			return err
+		},
+	} {
+		if err := call(); err != nil || got != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+func TestClient_ARefusedRefundSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error":"insufficient_balance","message":"…","missing":12.4,"currency":"EUR","request_id":"req_1"}`)
+	}))
+	defer api.Close()
+	_, err := NewClient(api.URL, "sk_test_1").RefundSession(t.Context(), "", "cs_1", RefundRequest{})
+	var refused *APIError
+	var lacks InsufficientBalance
+	if !errors.As(err, &refused) || json.Unmarshal(refused.Body, &lacks) != nil || lacks.Missing != 12.4 || lacks.Currency != EUR {
+		t.Errorf("%v: %+v", err, lacks)
 	}
 }

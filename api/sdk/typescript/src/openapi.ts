@@ -77,6 +77,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/checkout/{id}/refund": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a session. */
+                id: components["parameters"]["SessionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refund a payment
+         * @description Scope `checkout:write`. Gives back the payment of a completed session to the card, or a part of it. You may refund several
+         *     parts, one after the other, until nothing is left. What the refund costs is taken from the payout, if that is not signed yet,
+         *     otherwise from your balance. The session stays `completed`.
+         */
+        post: operations["refundSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/test/checkout/{id}/advance": {
         parameters: {
             query?: never;
@@ -163,6 +188,132 @@ export interface paths {
          *     address. In live mode a retry after the lock of the rate has ended gets today's rate if that is lower. The payout is `pending` again, and `payout.sent` or another `payout.failed` follows.
          */
         post: operations["retryPayout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/refunds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List refunds
+         * @description Scope `checkout:read`. Also those that the operator of the service made.
+         */
+        get: operations["listRefunds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/refunds/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a refund. */
+                id: components["parameters"]["RefundId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a refund
+         * @description Scope `checkout:read`.
+         */
+        get: operations["getRefund"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/disputes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List disputes
+         * @description Scope `checkout:read`.
+         */
+        get: operations["listDisputes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/disputes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a dispute. */
+                id: components["parameters"]["DisputeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a dispute
+         * @description Scope `checkout:read`.
+         */
+        get: operations["getDispute"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/balance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve your balance
+         * @description Scope `payouts:read`. One entry per currency of your payments.
+         */
+        get: operations["getBalance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/balance/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List balance transactions
+         * @description Scope `payouts:read`. Each change of your balance. Their `net` adds up to the balance.
+         */
+        get: operations["listBalanceTransactions"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1367,6 +1518,11 @@ export interface components {
             /** @description When it succeeded or failed last; null while it is pending. */
             completed_at: components["schemas"]["OptionalTime"];
         };
+        RefundRequest: {
+            /** @description In the currency of the payment, with at most 2 decimals; all that is left of the payment, unless given. */
+            amount?: number | null;
+            reason?: components["schemas"]["RefundReason"] | null;
+        };
         /**
          * @description `warning`: the bank asks, and no money has moved. `needs_response`: the bank takes evidence until `respond_by`.
          *     `under_review`: the bank decides.
@@ -1393,6 +1549,59 @@ export interface components {
             created_at: components["schemas"]["Time"];
             /** @description When it was won or lost last; null while it is open. */
             closed_at: components["schemas"]["OptionalTime"];
+        };
+        /** @description Your balances in one mode. */
+        Balances: {
+            livemode: components["schemas"]["Livemode"];
+            balances: components["schemas"]["Balance"][];
+        };
+        /**
+         * @description What we owe you in one currency, and the other way round. `pending` + `available` + `reserved` - `owed` is the sum of your
+         *     balance transactions.
+         */
+        Balance: {
+            currency: components["schemas"]["Currency"];
+            /** @description Of payouts under way that are not signed yet. */
+            pending: components["schemas"]["Amount"];
+            /** @description Of no payout under way. Refunds use it first. */
+            available: components["schemas"]["Amount"];
+            /** @description What we keep for a time, if your plan has a reserve. */
+            reserved: components["schemas"]["Amount"];
+            /** @description What you owe us. Your next payouts pay it. */
+            owed: components["schemas"]["Amount"];
+        };
+        /** @example btx_06gt1bz8sx3k7w9m2c5n8v1b4q */
+        BalanceTransactionId: string;
+        /**
+         * @description `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `conversion`: a payout paid
+         *     what you owed in another currency. `correction`: by the operator of the service.
+         * @enum {string}
+         */
+        BalanceTransactionType: "payment" | "payout" | "payout_failed" | "refund" | "refund_failed" | "dispute" | "dispute_fee" | "conversion" | "correction";
+        /** @description A change of your balance. */
+        BalanceTransaction: {
+            id: components["schemas"]["BalanceTransactionId"];
+            type: components["schemas"]["BalanceTransactionType"];
+            currency: components["schemas"]["Currency"];
+            /**
+             * Format: double
+             * @description Before our fee; below 0 when the balance fell.
+             */
+            amount: number;
+            /**
+             * Format: double
+             * @description Our fee in it; below 0 when we gave it back.
+             */
+            fee: number;
+            /**
+             * Format: double
+             * @description The change of the balance: `amount` - `fee`.
+             */
+            net: number;
+            /** @description What caused it: a transaction, payout, refund or dispute. */
+            source: string;
+            livemode: components["schemas"]["Livemode"];
+            created_at: components["schemas"]["Time"];
         };
         /** @enum {string} */
         EventName: "checkout.completed" | "checkout.failed" | "payout.sent" | "payout.failed" | "merchant.updated" | "refund.succeeded" | "refund.failed" | "dispute.opened" | "dispute.closed" | "payout.reduced";
@@ -1831,6 +2040,15 @@ export interface components {
         PayoutList: components["schemas"]["Page"] & {
             data: components["schemas"]["Payout"][];
         };
+        RefundList: components["schemas"]["Page"] & {
+            data: components["schemas"]["Refund"][];
+        };
+        DisputeList: components["schemas"]["Page"] & {
+            data: components["schemas"]["Dispute"][];
+        };
+        BalanceTransactionList: components["schemas"]["Page"] & {
+            data: components["schemas"]["BalanceTransaction"][];
+        };
         WebhookList: components["schemas"]["Page"] & {
             data: components["schemas"]["Webhook"][];
         };
@@ -1954,6 +2172,66 @@ export interface components {
              */
             error: "payout_address_reverted";
         };
+        SessionNotPaid: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "session_not_paid";
+            /** @description Of the session. */
+            status: components["schemas"]["SessionStatus"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "session_not_paid";
+        };
+        DisputeOpen: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "dispute_open";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "dispute_open";
+        };
+        RefundPending: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "refund_pending";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "refund_pending";
+        };
+        RefundExceedsPayment: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "refund_exceeds_payment";
+            /** @description `amount`. */
+            param: string;
+            /** @description What is left of the payment. */
+            refundable: components["schemas"]["Amount"];
+            currency: components["schemas"]["Currency"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "refund_exceeds_payment";
+        };
+        InsufficientBalance: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "insufficient_balance";
+            /** @description What your balance lacks for this refund. */
+            missing: components["schemas"]["Amount"];
+            currency: components["schemas"]["Currency"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "insufficient_balance";
+        };
         DeliveryInProgress: components["schemas"]["Error"] & {
             /** @constant */
             error?: "delivery_in_progress";
@@ -2047,6 +2325,7 @@ export interface components {
         CreateForbidden: components["schemas"]["Forbidden"] | components["schemas"]["MerchantSuspended"];
         CreateConflict: components["schemas"]["OrderIdInUse"] | components["schemas"]["IdempotencyConflict"];
         SessionConflict: components["schemas"]["SessionNotPending"] | components["schemas"]["PaymentInProgress"] | components["schemas"]["IdempotencyConflict"];
+        RefundConflict: components["schemas"]["SessionNotPaid"] | components["schemas"]["DisputeOpen"] | components["schemas"]["RefundPending"] | components["schemas"]["RefundExceedsPayment"] | components["schemas"]["InsufficientBalance"] | components["schemas"]["IdempotencyConflict"];
         PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["PayoutAddressReverted"] | components["schemas"]["IdempotencyConflict"];
         ReplayDeliveryConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["WebhookDeleted"] | components["schemas"]["IdempotencyConflict"];
         RetryNowConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["DeliveryHeld"] | components["schemas"]["DeliveryNotPending"] | components["schemas"]["IdempotencyConflict"];
@@ -2305,6 +2584,10 @@ export interface components {
         TransactionId: components["schemas"]["TransactionId"];
         /** @description The id of a payout. */
         PayoutId: components["schemas"]["PayoutId"];
+        /** @description The id of a refund. */
+        RefundId: components["schemas"]["RefundId"];
+        /** @description The id of a dispute. */
+        DisputeId: components["schemas"]["DisputeId"];
         /** @description The id of a webhook. */
         WebhookId: components["schemas"]["WebhookId"];
         /** @description The id of a bulk replay. */
@@ -2610,6 +2893,75 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    refundSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Your unique name for this request, which makes retries idempotent.
+                 * @example order-A-1042
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of a session. */
+                id: components["parameters"]["SessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RefundRequest"];
+            };
+        };
+        responses: {
+            /** @description The new refund. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    Location: components["headers"]["Location"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refund"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /**
+             * @description `session_not_paid`: the session is not completed, see `status`.
+             *     `dispute_open`: the card network refunds nothing of a payment while its dispute is open.
+             *     `refund_pending`: another refund of the payment is pending. Repeat the call when it has succeeded or failed.
+             *     `refund_exceeds_payment`: less is left of the payment, see `refundable`.
+             *     `insufficient_balance`: your balance does not cover the refund, see `missing`.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After-InProgress"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RefundConflict"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     advanceSession: {
         parameters: {
             query?: never;
@@ -2811,6 +3163,253 @@ export interface operations {
             };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRefunds: {
+        parameters: {
+            query?: {
+                /** @description Only refunds with this status. */
+                status?: components["schemas"]["RefundStatus"];
+                /** @description Only what belongs to this session. */
+                session?: components["parameters"]["SessionFilter"];
+                /** @description How many entries a page has at most. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `next_cursor` of the page before. */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only what was created then or later. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                since?: components["parameters"]["Since"];
+                /**
+                 * @description Only what was created before. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-12-01T00:00:00Z
+                 */
+                until?: components["parameters"]["Until"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of refunds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RefundList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRefund: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a refund. */
+                id: components["parameters"]["RefundId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The refund. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refund"];
+                };
+            };
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDisputes: {
+        parameters: {
+            query?: {
+                /** @description Only disputes with this status. */
+                status?: components["schemas"]["DisputeStatus"];
+                /** @description Only what belongs to this session. */
+                session?: components["parameters"]["SessionFilter"];
+                /** @description How many entries a page has at most. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `next_cursor` of the page before. */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only what was created then or later. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                since?: components["parameters"]["Since"];
+                /**
+                 * @description Only what was created before. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-12-01T00:00:00Z
+                 */
+                until?: components["parameters"]["Until"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of disputes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputeList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDispute: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a dispute. */
+                id: components["parameters"]["DisputeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The dispute. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dispute"];
+                };
+            };
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getBalance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The balances of the mode of the key. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Balances"];
+                };
+            };
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listBalanceTransactions: {
+        parameters: {
+            query?: {
+                /** @description Only changes of this type. */
+                type?: components["schemas"]["BalanceTransactionType"];
+                /** @description Only changes of the balance in this currency. */
+                currency?: components["schemas"]["Currency"];
+                /**
+                 * @description Only changes that this transaction, payout, refund or dispute caused.
+                 * @example re_06gt3q8m2wkz8c1h6r0x9yv4ae
+                 */
+                source?: string;
+                /** @description How many entries a page has at most. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `next_cursor` of the page before. */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only what was created then or later. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                since?: components["parameters"]["Since"];
+                /**
+                 * @description Only what was created before. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-12-01T00:00:00Z
+                 */
+                until?: components["parameters"]["Until"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of balance transactions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BalanceTransactionList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
