@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"example.com/checkout/api/health"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -32,6 +34,9 @@ type errorBody struct {
 	Param     string          `json:"param,omitempty"`              // of the first fault
 	Errors    []fault         `json:"errors,omitempty"`             // all faults
 	Status    checkout.Status `json:"status,omitempty"`             // of the session that is in the way
+	Left      *money.Amount   `json:"refundable,omitempty"`         // refund_exceeds_payment
+	Missing   *money.Amount   `json:"missing,omitempty"`            // insufficient_balance
+	Currency  money.Currency  `json:"currency,omitempty"`           // of these two
 	SessionID string          `json:"session_id,omitempty"`         // order_id_in_use
 	URL       string          `json:"url,omitempty"`                // order_id_in_use
 	ChangesAt string          `json:"address_changes_at,omitempty"` // payout_address_reverted
@@ -117,6 +122,33 @@ func addressReverted(cause *checkout.AddressRevertedError) *refusal {
 	return e
 }
 
+// refundRefusal adds to the cause why the session is not refunded what leads the merchant on: the session's status, or
+// amounts. It returns any other cause, and nil, as it is.
+func refundRefusal(session checkout.Session, cause error) error {
+	if errors.Is(cause, checkout.ErrNotPaid) {
+		e := refuse(failure.Conflict, "session_not_paid",
+			"The session is "+string(session.Status)+"; only the payment of a completed session can be refunded.")
+		e.body.Status = session.Status
+		return e
+	}
+	if large, ok := errors.AsType[*checkout.RefundTooLargeError](cause); ok {
+		message := "The payment is refunded already; nothing of it is left."
+		if large.Left > 0 {
+			message = fmt.Sprintf("amount must be at most %s %s: that is left of the payment.", large.Left, large.Currency)
+		}
+		e := refuse(failure.Conflict, "refund_exceeds_payment", message)
+		e.body.Param, e.body.Left, e.body.Currency = "amount", &large.Left, large.Currency
+		return e
+	}
+	if lacks, ok := errors.AsType[*checkout.InsufficientBalanceError](cause); ok {
+		e := refuse(failure.Conflict, "insufficient_balance", fmt.Sprintf("Your balance lacks %s %s for this refund. "+
+			"Repeat it when later payments have raised the balance.", lacks.Missing, lacks.Currency))
+		e.body.Missing, e.body.Currency = &lacks.Missing, lacks.Currency
+		return e
+	}
+	return cause
+}
+
 // unavailable returns the refusal for a request with an unknown outcome.
 func unavailable(cause error) *refusal {
 	return refusalFrom(failure.Unavailable, wordsOfKind[failure.Unavailable], cause)
@@ -192,6 +224,10 @@ var wordsOfError = []struct {
 		"A signed transfer may still pay the payout, so it cannot be retried.")},
 	{checkout.ErrPaymentRefunded, newWords("payment_refunded",
 		"The payment is refunded to the customer, so its payout cannot be retried.")},
+	{checkout.ErrDisputeOpen, newWords("dispute_open",
+		"A dispute of the payment is open. The card network refunds nothing until it ends.")},
+	{checkout.ErrRefundPending, newWords("refund_pending",
+		"A refund of this payment is pending. Wait until it succeeds or fails.")},
 	{webhook.ErrReplayRunning, newWords("replay_running",
 		"A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.")},
 	{webhook.ErrReplayRate, newWords("replay_rate_exceeded",

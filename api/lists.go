@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"example.com/checkout/storage/pg"
@@ -141,11 +142,11 @@ func optionalChoice[T ~string](in textSource, name string, choices []T) T {
 	return T(text)
 }
 
-// optionalID returns an optional id that must begin with prefix, "" when it is missing.
-func optionalID(in textSource, name, prefix string) string {
+// optionalID returns an optional id that must begin with one of the prefixes, "" when it is missing.
+func optionalID(in textSource, name string, prefixes ...string) string {
 	text, ok := in.optionalText(name)
-	if ok && !checkout.IsID(prefix, text) {
-		in.add(name, "must be an id that begins with "+prefix+"_")
+	if ok && !slices.ContainsFunc(prefixes, func(prefix string) bool { return checkout.IsID(prefix, text) }) {
+		in.add(name, "must be an id that begins with "+strings.Join(prefixes, "_ or ")+"_")
 	}
 	return text
 }

@@ -29,8 +29,11 @@ import (
 
 // Store is what the REST API reads and writes.
 type Store struct {
+	Balances  *storage.Balances
+	Disputes  *storage.DisputeReader
 	Merchants *storage.Merchants
 	Payouts   *storage.PayoutReader
+	Refunds   *storage.RefundReader
 	Requests  *storage.Requests
 	Sessions  *storage.Sessions
 	Webhooks  *storage.WebhookSecretReader
@@ -40,8 +43,11 @@ type Store struct {
 // StoreOf returns the part of a store that this package reads and writes.
 func StoreOf(s *storage.Store) Store {
 	return Store{
+		Balances:  s.Balances,
+		Disputes:  s.Disputes.DisputeReader,
 		Merchants: s.Merchants,
 		Payouts:   s.Payouts.PayoutReader,
+		Refunds:   s.Refunds.RefundReader,
 		Requests:  s.Requests,
 		Sessions:  s.Sessions,
 		Webhooks:  s.Webhooks.WebhookSecretReader,
@@ -145,6 +151,8 @@ func (s *Server) routes(router *mux.Router) {
 
 	event := byID(checkout.PrefixEvent, s.Store.Webhooks.Event)
 	payout := byID(checkout.PrefixPayout, s.Store.Payouts.Payout)
+	refund := byID(checkout.PrefixRefund, s.Store.Refunds.Refund)
+	dispute := byID(checkout.PrefixDispute, s.Store.Disputes.Dispute)
 	transaction := byID(checkout.PrefixTransaction, s.Store.Sessions.Transaction) // one that is not decided is a 404
 
 	s.route(router, "/v1/checkout", methods{
@@ -152,6 +160,11 @@ func (s *Server) routes(router *mux.Router) {
 	})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(withObject(s.session, s.getSession))})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(withObjectAndNoBody(s.session, s.expireSession))})
+	s.route(router, "/v1/checkout/{id}/refund", methods{post: checkouts(withObject(s.session, s.refundSession))})
+	s.route(router, "/v1/refunds", methods{get: checkouts(s.listRefunds)})
+	s.route(router, "/v1/refunds/{id}", methods{get: checkouts(showObject(refund))})
+	s.route(router, "/v1/disputes", methods{get: checkouts(s.listDisputes)})
+	s.route(router, "/v1/disputes/{id}", methods{get: checkouts(showObject(dispute))})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
 	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(showObject(transaction))})
 	s.route(router, "/v1/merchant", methods{get: s.requireKey(anyResource, s.getMerchant)})
@@ -166,6 +179,8 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
 	s.route(router, "/v1/payouts/{id}", methods{get: payouts(showObject(payout))})
 	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(withObjectAndNoBody(payout, s.retryPayout))})
+	s.route(router, "/v1/balance", methods{get: payouts(s.getBalance)})
+	s.route(router, "/v1/balance/transactions", methods{get: payouts(s.listBalanceTransactions)})
 
 	s.healthRoutes(router)
 	s.assetRoutes(router)

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
@@ -212,29 +213,33 @@ func (s *Server) receiver(ctx context.Context, f fields, name string, mode check
 
 // amount reads a required JSON number; see money.ParseAmount.
 func (f fields) amount() money.Amount {
-	const name = "amount"
-	value, ok := f.required(name)
+	value, ok := f.required("amount")
 	if !ok {
 		return 0
 	}
+	return f.amountIn(value, money.ParseAmount)
+}
+
+// amountIn reads the value of amount. parse writes its errors for merchants.
+func (f fields) amountIn(value jsontext.Value, parse func(token string) (money.Amount, error)) money.Amount {
+	const name = "amount"
 	switch value.Kind() {
 	case '0':
-		amount, err := money.ParseAmount(string(value))
+		amount, err := parse(string(value))
 		if err != nil {
-			f.add(name, err.Error()) // ParseAmount writes its errors for merchants
+			f.add(name, err.Error())
 		}
 		return amount
 	case '"': // libraries for decimals write strings
-		f.add(name, quotedAmount(unquote(value)))
+		f.add(name, quotedAmount(parse(unquote(value))))
 	default:
 		f.add(name, money.ErrAmountFormat.Error())
 	}
 	return 0
 }
 
-// quotedAmount returns the fault for an amount sent as a string.
-func quotedAmount(text string) string {
-	amount, err := money.ParseAmount(text)
+// quotedAmount returns the fault for an amount sent as a string. err is why the string holds none.
+func quotedAmount(amount money.Amount, err error) string {
 	switch {
 	case err == nil:
 		return fmt.Sprintf("must be a number, not a string; send %s without quotes", amount)

@@ -83,9 +83,7 @@ var known = []struct {
 	{NotFound, []error{checkout.ErrNotFound, runs.ErrPaymentNotFound}},
 	{Conflict, []error{
 		checkout.ErrNotPending, checkout.ErrPaymentInFlight, checkout.ErrPaymentUndecided, checkout.ErrPaymentExists,
-		merchant.ErrEmailInUse, merchant.ErrTooManyInvitations, merchant.ErrLastOwner, checkout.ErrPayoutNotFailed,
-		checkout.ErrTransferStands,
-		checkout.ErrPaymentRefunded,
+		merchant.ErrEmailInUse, merchant.ErrTooManyInvitations, merchant.ErrLastOwner, checkout.ErrConflict,
 		webhook.ErrDeliveryInProgress, webhook.ErrDeliveryNotPending, webhook.ErrDeliveryHeld, webhook.ErrEndpointDeleted,
 		webhook.ErrReplayRunning, webhook.ErrReplayRate,
 		storage.ErrIdempotencyConflict, storage.ErrRequestInProgress,

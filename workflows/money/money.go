@@ -124,6 +124,9 @@ func ParseAmount(token string) (Amount, error) { return parseAmount(token, MinAm
 // ParseUnitAmount is ParseAmount for the price of one piece, which may be 0.00 too.
 func ParseUnitAmount(token string) (Amount, error) { return parseAmount(token, 0) }
 
+// ParsePart is ParseAmount for a part of an amount, which may be as small as 0.01.
+func ParsePart(token string) (Amount, error) { return parseAmount(token, 1) }
+
 func parseAmount(token string, least Amount) (Amount, error) {
 	number, ok := ParseDecimal(token)
 	if !ok {
