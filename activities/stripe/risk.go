@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stripe/stripe-go/v85"
 
@@ -36,12 +37,33 @@ func (n *Network) disputes(ctx context.Context, reference string) (risks []books
 		if err != nil {
 			return nil, err
 		}
-		risks = append(risks, books.ChargeRisk{
-			ID: d.ID, Kind: books.RiskDispute, Status: disputeStatus(d),
-			Amount: money.Amount(d.Amount), Currency: currency(d.Currency),
-		})
+		risks = append(risks, disputeRisk(d))
 	}
 	return risks, nil
+}
+
+func disputeRisk(d *stripe.Dispute) books.ChargeRisk {
+	risk := books.ChargeRisk{
+		ID: d.ID, Kind: books.RiskDispute, Status: disputeStatus(d), Reason: safeWord(string(d.Reason)),
+		Amount: money.Amount(d.Amount), Currency: currency(d.Currency),
+	}
+	if e := d.EvidenceDetails; e != nil {
+		risk.Responded = e.SubmissionCount > 0
+		if wantsEvidence(d) {
+			risk.RespondBy = time.Unix(e.DueBy, 0).UTC()
+		}
+	}
+	for _, b := range d.BalanceTransactions { // all of one balance
+		risk.Fee += money.Amount(b.Fee)
+		risk.FeeCurrency = currency(b.Currency)
+	}
+	return risk
+}
+
+// wantsEvidence reports whether the bank waits for evidence. Some banks take none: their disputes have no date.
+func wantsEvidence(d *stripe.Dispute) bool {
+	waits := d.Status == stripe.DisputeStatusNeedsResponse || d.Status == stripe.DisputeStatusWarningNeedsResponse
+	return waits && d.EvidenceDetails != nil && d.EvidenceDetails.DueBy > 0
 }
 
 // disputeStatus returns where the money of a dispute is. A warning is a question of the bank: no money moves unless it

@@ -2,13 +2,18 @@ package stripe_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	api "github.com/stripe/stripe-go/v85"
 
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
+	"example.com/checkout/workflows/money"
 )
+
+// inTime takes the place of each date by which a dispute is to be answered.
+var inTime = time.Unix(1, 0)
 
 // risks asks for the risks of a charge. Their ids differ in each run and are left out.
 func (w *world) risks(reference string) []books.ChargeRisk {
@@ -16,6 +21,10 @@ func (w *world) risks(reference string) []books.ChargeRisk {
 	for i := range got {
 		require.NotEmpty(w, got[i].ID)
 		got[i].ID = ""
+		if by := got[i].RespondBy; !by.IsZero() {
+			require.WithinRange(w, by, time.Now().AddDate(0, 0, 6), time.Now().AddDate(0, 0, 22))
+			got[i].RespondBy = inTime
+		}
 	}
 	return got
 }
@@ -33,15 +42,28 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 	}
 	require.Equal(t, []books.ChargeRisk{warning}, w.risks(reference))
 
-	dispute := books.ChargeRisk{Kind: books.RiskDispute, Amount: req.Amount, Currency: req.Currency}
-	require.NoError(t, w.double.Dispute(t.Context(), reference))
-	for _, ended := range []string{"", "won", "lost"} {
-		dispute.Status = books.RiskOpen
-		if ended != "" {
-			require.NoError(t, w.double.SetDispute(t.Context(), reference, ended))
-			dispute.Status = books.RiskStatus(ended)
+	for _, step := range []struct {
+		status    string
+		want      books.RiskStatus
+		respondBy time.Time
+		responded bool
+		fee       money.Amount
+	}{
+		{"warning_needs_response", books.RiskInquiry, inTime, false, 0},
+		{"needs_response", books.RiskOpen, inTime, false, 15_00},
+		{"under_review", books.RiskOpen, time.Time{}, true, 15_00},
+		{"won", books.RiskWon, time.Time{}, true, 15_00},   // the fee is not given back
+		{"lost", books.RiskLost, time.Time{}, true, 30_00}, // decided anew, for another fee
+	} {
+		require.NoError(t, w.double.SetDispute(t.Context(), reference, step.status))
+		dispute := books.ChargeRisk{
+			Kind: books.RiskDispute, Status: step.want, Amount: req.Amount, Currency: req.Currency, Reason: "fraudulent",
+			RespondBy: step.respondBy, Responded: step.responded, Fee: step.fee,
 		}
-		require.Equal(t, []books.ChargeRisk{dispute, warning}, w.risks(reference))
+		if step.fee != 0 {
+			dispute.FeeCurrency = money.EUR
+		}
+		require.Equal(t, []books.ChargeRisk{dispute, warning}, w.risks(reference), step.status)
 	}
 	require.Empty(t, w.risks(other), "the charge of another intent")
 	require.ErrorContains(t, must.Err(w.network.Risks(t.Context(), "../events")), "not the id")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 )
 
 // disputes has for each status of a dispute whether the card network holds the money, and whether the charge can
@@ -25,6 +27,9 @@ var disputes = map[string]struct{ holds, refundable, closed bool }{
 // disputeFee is what a chargeback costs, in minor units. It is not given back.
 const disputeFee = 15_00
 
+// evidenceTime is how long the bank waits for evidence. Stripe's banks wait 7 to 21 days.
+const evidenceTime = 10 * 24 * time.Hour
+
 // dispute lets the bank dispute a charge, for the first time or once more.
 func (d desk) dispute(ch object, reason, status string) error {
 	o, err := d.newObject("/v1/disputes/", "du_")
@@ -34,6 +39,10 @@ func (d desk) dispute(ch object, reason, status string) error {
 	o["charge"], o["payment_intent"] = ch.text("id"), ch.text("payment_intent")
 	o["amount"], o["currency"] = ch.number("amount"), ch.text("currency")
 	o["reason"], o["metadata"] = reason, object{}
+	o["evidence_details"] = object{
+		"due_by": time.Now().Add(evidenceTime).Unix(), "submission_count": int64(0), "has_evidence": false, "past_due": false,
+		"enhanced_eligibility": object{},
+	}
 	brand := ch.part("payment_method_details").part("card").text("brand")
 	o["balance_transactions"], o["status"] = []any{}, ""
 	o["payment_method_details"] = object{"card": object{"brand": brand, "network": brand}}
@@ -62,6 +71,9 @@ func (d desk) moveDispute(o object, status, event string) error {
 		card["case_type"] = "inquiry"
 	}
 	o["payment_method_details"] = object{"type": "card", "card": card}
+	if strings.HasSuffix(status, "under_review") {
+		countEvidence(o)
+	}
 	amount, fee, category := int64(0), int64(0), ""
 	switch {
 	case to.holds && !from.holds:
@@ -83,6 +95,12 @@ func (d desk) moveDispute(o object, status, event string) error {
 		}
 	}
 	return d.emit(event, o)
+}
+
+// countEvidence notes that evidence was sent.
+func countEvidence(o object) {
+	details := o.part("evidence_details")
+	details["has_evidence"], details["submission_count"] = true, details.number("submission_count")+1
 }
 
 // Dispute charges the payment of an intent back.
