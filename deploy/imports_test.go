@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"storage/storagetest":      {"storage", "storage/pg", "storage/pgtemp", money, checkout},
 	"storage/storagetest/must": {},
 	"activities":               {"storage", "storage/people", "storage/pg", contract, checkout, treasury, books, webhook},
-	"activities/sandbox":       {"storage", money, checkout, treasury},
+	"activities/sandbox":       {"storage", money, checkout, books, treasury},
 	"activities/rate":          {money, checkout},
 	"activities/mail":          {"storage", "storage/people", checkout, merchant},
 	"activities/treasury":      {"storage", "workflows/address", money, checkout, merchant, treasury, books},

@@ -15,6 +15,7 @@ import (
 type Callbacks struct {
 	PaymentDecided func(ctx context.Context, sessionID, transactionID string) error
 	RefundChanged  func(ctx context.Context, refundID string) error
+	ChargeChanged  func(ctx context.Context, reference string) error // by a dispute or a warning of fraud
 }
 
 // callbacks is how often the sandbox reports a late decision of a payment. Real networks also report more than once.
@@ -42,7 +43,7 @@ func (n *CardNetwork) signalDueIn(delay time.Duration) {
 }
 
 // RunCallbacks decides slow charges when they are due and calls back several times for each, until
-// ctx ends. It also reports each later change of a refund. Another process continues where this one stopped.
+// ctx ends. It also opens disputes, and reports each change of one and each later change of a refund. Another process continues where this one stopped.
 func (n *CardNetwork) RunCallbacks(ctx context.Context, call Callbacks) {
 	tick := time.NewTicker(callbackPoll)
 	defer tick.Stop()
@@ -74,26 +75,34 @@ func (n *CardNetwork) decideDue(ctx context.Context, call Callbacks) error {
 		return err
 	}
 	for _, c := range due {
-		_, err := n.Sandbox.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
-		if err != nil {
-			return err
-		}
-		if taken(ctx, c.TransactionID, call.PaymentDecided(ctx, c.SessionID, c.TransactionID)) {
-			n.signalDueIn(callbackInterval)
-			err = n.Sandbox.CountSandboxCallback(ctx, c.TransactionID)
-		} else {
-			n.signalDueIn(callbackRetry)
-			err = n.Sandbox.PostponeSandboxCallback(ctx, c.TransactionID, callbackRetry)
-		}
-		if err != nil {
+		if err := n.decide(ctx, call, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (n *CardNetwork) decide(ctx context.Context, call Callbacks, c storage.SandboxCharge) error {
+	if d, denied := denials[behavior(c.Behavior)]; denied {
+		if err := n.deny(ctx, c, d); err != nil {
+			return err
+		}
+		return n.Sandbox.CountSandboxCallback(ctx, c.TransactionID) // reportDue reports it
+	}
+	_, err := n.Sandbox.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
+	if err != nil {
+		return err
+	}
+	if taken(ctx, c.TransactionID, call.PaymentDecided(ctx, c.SessionID, c.TransactionID)) {
+		n.signalDueIn(callbackInterval)
+		return n.Sandbox.CountSandboxCallback(ctx, c.TransactionID)
+	}
+	n.signalDueIn(callbackRetry)
+	return n.Sandbox.PostponeSandboxCallback(ctx, c.TransactionID, callbackRetry)
+}
+
 func (n *CardNetwork) reportDue(ctx context.Context, call Callbacks) error {
-	due, err := n.Sandbox.DueSandboxReports(ctx)
+	due, err := n.Sandbox.DueSandboxReports(ctx) // of disputes that decideDue opened, too
 	if err != nil {
 		return err
 	}
@@ -106,7 +115,11 @@ func (n *CardNetwork) reportDue(ctx context.Context, call Callbacks) error {
 }
 
 func (n *CardNetwork) report(ctx context.Context, call Callbacks, r storage.SandboxReport) error {
-	if taken(ctx, r.RefundID, call.RefundChanged(ctx, r.RefundID)) {
+	report, subject := call.RefundChanged, r.RefundID
+	if r.DisputeID != "" {
+		report, subject = call.ChargeChanged, r.Reference
+	}
+	if taken(ctx, subject, report(ctx, subject)) {
 		return n.Sandbox.EndSandboxReport(ctx, r)
 	}
 	n.signalDueIn(callbackRetry)

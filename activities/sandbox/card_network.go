@@ -87,11 +87,16 @@ func (n *CardNetwork) Confirm(
 	case asksAndPasses, asksAndFails, asksAndIsAbandoned:
 		c.Outcome = checkout.OutcomeActionRequired
 	case settlesLater:
-		at := time.Now().Add(n.SettleAfter)
-		defer n.signalDueIn(n.SettleAfter)
-		c.Outcome, c.SettleAt, c.Callbacks = checkout.OutcomeProcessing, &at, callbacks
+		c.Outcome, c.Callbacks = checkout.OutcomeProcessing, callbacks
 	case failsTwiceFirst:
 		c.Outcome = checkout.OutcomeProcessing // each call is counted; the third decides
+	case disputed, inquired, fraudWarned:
+		c.Callbacks = 1 // for the bank
+	}
+	if c.Callbacks > 0 {
+		at := time.Now().Add(n.SettleAfter)
+		c.SettleAt = &at
+		defer n.signalDueIn(n.SettleAfter)
 	}
 
 	c, err = n.Sandbox.CreateSandboxCharge(ctx, c)

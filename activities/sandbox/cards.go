@@ -27,6 +27,9 @@ const (
 	refundPends         behavior = "refund_pends"    // charged; its refunds are decided later
 	refundReturned      behavior = "refund_returned" // charged; the bank returns its refunds later
 	refundRefused       behavior = "refund_refused"  // charged; not refundable
+	disputed            behavior = "disputed"        // charged; then see denials
+	inquired            behavior = "inquired"        //
+	fraudWarned         behavior = "fraud_warned"    //
 )
 
 // card is the meaning of a card number.
@@ -68,6 +71,10 @@ var cards = map[string]card{
 	"4000000000007726": {brand: "visa", country: "US", behavior: refundPends},
 	"4000000000005126": {brand: "visa", country: "US", behavior: refundReturned},
 	"4000000000000283": {brand: "visa", country: "US", behavior: refundRefused},
+
+	"4000000000000291": {brand: "visa", country: "US", behavior: disputed},
+	"4000000000001976": {brand: "visa", country: "US", behavior: inquired},
+	"4000000000005423": {brand: "visa", country: "US", behavior: fraudWarned},
 }
 
 // lookup returns the meaning of the card. An undocumented number is declined; its first digits give the brand.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -15,7 +16,7 @@ var fates = map[behavior][2]checkout.RefundStatus{
 }
 
 // Refund implements checkout.CardNetwork. A repeat returns the refund as it is now. The sandbox refuses more than what
-// is left of the charge, an amount that is not above 0, and a charge that it does not have any more.
+// is left of the charge, an amount that is not above 0, a disputed charge, and a charge that it does not have any more.
 func (n *CardNetwork) Refund(ctx context.Context, req checkout.RefundRequest) (checkout.RefundResult, error) {
 	refused := checkout.RefundResult{Status: checkout.RefundFailed}
 	c, err := n.Sandbox.SandboxCharge(ctx, req.Reference)
@@ -40,6 +41,10 @@ func (n *CardNetwork) Refund(ctx context.Context, req checkout.RefundRequest) (c
 	}, fate[1], n.SettleAfter)
 	if errors.Is(err, checkout.ErrNotFound) {
 		refused.Why = "amount_too_large"
+		d, _ := n.Sandbox.SandboxDispute(ctx, req.Reference) // of an unknown one no money is held
+		if where := riskStatuses[d.Status]; where == books.RiskOpen || where == books.RiskLost {
+			refused.Why = "charge_disputed"
+		}
 		return refused, nil
 	}
 	if err != nil {

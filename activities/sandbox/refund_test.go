@@ -25,7 +25,10 @@ func newSlowNetwork(t *testing.T) (*CardNetwork, storagetest.Database) {
 
 // age makes everything an hour older.
 func age(t *testing.T, db storagetest.Database) {
+	db.Exec(t, `UPDATE sandbox_charge SET settle_at = settle_at - interval '1 h'`)
 	db.Exec(t, `UPDATE sandbox_refund SET later_at = later_at - interval '1 h', report_at = report_at - interval '1 h'`)
+	db.Exec(t, `UPDATE sandbox_dispute SET later_at = later_at - interval '1 h', report_at = report_at - interval '1 h',
+		respond_by = respond_by - interval '1 h'`)
 }
 
 func (n *CardNetwork) mustRefund(t *testing.T, reference, id string, amount money.Amount) checkout.RefundResult {

@@ -54,7 +54,8 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 		"4000000000003063": {Outcome: checkout.OutcomeActionRequired}, "4000000000000077": {Outcome: checkout.OutcomeProcessing},
 		"4000000000000267": {Outcome: checkout.OutcomeSucceeded}, "4000000000000275": {Outcome: checkout.OutcomeSucceeded},
 		"4000000000007726": {Outcome: checkout.OutcomeSucceeded}, "4000000000005126": {Outcome: checkout.OutcomeSucceeded},
-		"4000000000000283": {Outcome: checkout.OutcomeSucceeded},
+		"4000000000000283": {Outcome: checkout.OutcomeSucceeded}, "4000000000000291": {Outcome: checkout.OutcomeSucceeded},
+		"4000000000001976": {Outcome: checkout.OutcomeSucceeded}, "4000000000005423": {Outcome: checkout.OutcomeSucceeded},
 		"4111111111111111": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}, // not documented
 	} {
 		req, got, err := charge(t, n, number)
@@ -66,7 +67,7 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 		require.NoError(t, err, number)
 		require.Equal(t, got, again, "a repeat has the first outcome: %s", number)
 	}
-	require.Len(t, cards, 24, "a new card needs a row here and in api/README.md")
+	require.Len(t, cards, 27, "a new card needs a row here and in api/README.md")
 }
 
 func TestCards_ErrorsThatPass(t *testing.T) {

@@ -104,7 +104,17 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 
 	sent := make(chan struct{})
 	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
-	cards.RunCallbacks(ctx, sandbox.Callbacks{
+	cards.RunCallbacks(ctx, callbacks(store, client, cards))
+	<-sent
+	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
+		return fmt.Errorf("the worker is refused by Temporal: %w", refused)
+	}
+	return nil
+}
+
+// callbacks are what the sandbox's card network calls.
+func callbacks(store *storage.Store, client *runs.Client, cards *sandbox.CardNetwork) sandbox.Callbacks {
+	return sandbox.Callbacks{
 		PaymentDecided: client.SignalComplete,
 		RefundChanged: func(ctx context.Context, id string) error {
 			r, err := store.Refunds.AnyRefund(ctx, id)
@@ -113,12 +123,15 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 			}
 			return err
 		},
-	})
-	<-sent
-	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
-		return fmt.Errorf("the worker is refused by Temporal: %w", refused)
+		ChargeChanged: func(ctx context.Context, reference string) error {
+			risks, err := cards.Risks(ctx, reference)
+			if err == nil {
+				look := storage.ChargeToCheck{Reference: reference}
+				_, err = store.Books.RecordRisks(ctx, checkout.ModeTest, look, risks)
+			}
+			return err
+		},
 	}
-	return nil
 }
 
 // workerOptions returns what the workers run until ctx ends.
