@@ -300,15 +300,39 @@ func (f *front) newReplay(key, endpoint string) string {
 func (f *front) newPayout(m shop, mode checkout.Mode) (session, payout string) {
 	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
 	transaction := checkout.NewID(checkout.PrefixTransaction)
-	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, acquirer, chain_ref, session_status, created_at, completed_at)
-		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242","exp_month":8,"exp_year":2029,"country":"US","three_d_secure":false}', 'sandbox', 'sandbox', 'completed', created_at, created_at
+	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, acquirer, acquirer_ref, chain_ref, session_status, created_at, completed_at)
+		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242","exp_month":8,"exp_year":2029,"country":"US","three_d_secure":false}', 'sandbox', $2, 'sandbox', 'completed', created_at, created_at
 		FROM checkout_session WHERE id = $1`, session, transaction)
 	f.exec(`INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, amount, currency, network, destination,
 			source_amount, source_currency, exchange_rate, fee, tx_hash, created_at, sent_at)
 		SELECT $3, id, $2, merchant_id, mode, 'sent', '10.39', 'USDC', 'ethereum', '0xab', 1039, 'USD', '1', '0.01', '0xcd', created_at, created_at
 		FROM checkout_session WHERE id = $1`, session, transaction, payout)
+	f.exec(`WITH entry AS (
+			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id, created_at)
+			SELECT mode, 'charge', $2, 1, merchant_id, created_at FROM checkout_session WHERE id = $1 RETURNING *
+		) INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
+		SELECT id, mode, account, holder, 'USD', amount FROM entry CROSS JOIN LATERAL (VALUES
+			('sandbox', '', 1050), ('merchant:payable', merchant_id, -1039), ('revenue:fee', '', -11)) p (account, holder, amount)`,
+		session, transaction)
 	f.exec(`UPDATE checkout_session SET status = 'completed', attempts = 1, ended_at = created_at WHERE id = $1`, session)
 	return session, payout
+}
+
+// newMoneyBack makes a refund of 1.00, which the bank returned, and a dispute that was won, of a session of newPayout.
+func (f *front) newMoneyBack(session string) (refund, dispute string) {
+	refund, dispute = checkout.NewID(checkout.PrefixRefund), checkout.NewID(checkout.PrefixDispute)
+	f.exec(`INSERT INTO refund (id, mode, merchant_id, acquirer_ref, transaction_id, reason, status, amount, fee_returned, network_ref, created_at, ended_at)
+		SELECT $2, mode, merchant_id, id, id, 'merchant', 'failed', 100, 1, 're_1', created_at, created_at FROM transaction WHERE session_id = $1`, session, refund)
+	f.exec(`INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at, dispute_id)
+		SELECT 'du_' || id, mode, merchant_id, id, 'dispute', 'won', 1050, 'USD', created_at, created_at, $2 FROM transaction WHERE session_id = $1`, session, dispute)
+	return refund, dispute
+}
+
+// balanceTransactionOf returns the id of the balance transaction of a paid session.
+func (f *front) balanceTransactionOf(session string) string {
+	const of = ` FROM ledger_entry WHERE kind = 'charge' AND subject = (SELECT id FROM transaction WHERE session_id = $1)`
+	created := storagetest.Value[time.Time](f.t, f.Database, `SELECT created_at`+of, session)
+	return checkout.NumberedID(checkout.PrefixBalance, created, storagetest.Value[int64](f.t, f.Database, `SELECT id`+of, session))
 }
 
 // at returns a string inside an answer.

@@ -132,7 +132,7 @@ func refundRefusal(session checkout.Session, cause error) error {
 		return e
 	}
 	if large, ok := errors.AsType[*checkout.RefundTooLargeError](cause); ok {
-		message := "The payment is refunded already; nothing of it is left."
+		message := "Nothing is left of the payment: the customer has it already."
 		if large.Left > 0 {
 			message = fmt.Sprintf("amount must be at most %s %s: that is left of the payment.", large.Left, large.Currency)
 		}

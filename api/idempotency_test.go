@@ -25,7 +25,7 @@ const idempotent = "Idempotency-Key"
 
 // repeatable are the POSTs with an effect, and the tables that count the effect.
 var repeatable = map[string]struct {
-	path, body string // {id} is an existing registration
+	path, body string // {id} is an existing registration, {paid} a paid session
 	status     int
 	effect     string // table that gets one row for each request
 	starts     int    // number of started workflows
@@ -45,12 +45,17 @@ var repeatable = map[string]struct {
 	},
 	"test event":  {"/v1/webhooks/{id}/test", `{"metadata":{"a":"b"}}`, 202, "event", 1},
 	"bulk replay": {"/v1/webhooks/{id}/replay", `{"since":"2026-01-01T00:00:00Z"}`, 202, "webhook_replay", 1},
+	"refund":      {"/v1/checkout/{paid}/refund", `{"amount":1}`, 201, "refund", 1},
 }
 
 // prepare makes what a repeatable request needs. It returns the request's path and body, and the
 // registration's id and secret.
 func (f *front) prepare(name string) (path, body, id, secret string) {
 	c := repeatable[name]
+	if strings.Contains(c.path, "{paid}") {
+		paid, _ := f.newPayout(f.merchant, checkout.ModeTest)
+		return strings.ReplaceAll(c.path, "{paid}", paid), c.body, "", ""
+	}
 	if !strings.Contains(c.path+c.body, "{id}") {
 		return c.path, c.body, "", ""
 	}

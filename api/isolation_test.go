@@ -35,7 +35,7 @@ type reach struct {
 // ofThings are the things that a path of one object names.
 var ofThings = [][2]string{
 	{"checkout", "cs"}, {"checkout", "paid"}, {"webhooks", "wh"}, {"deliveries", "whd"}, {"events", "evt"}, {"replays", "whr"},
-	{"payouts", "po"}, {"transactions", "txn"},
+	{"payouts", "po"}, {"transactions", "txn"}, {"refunds", "re"}, {"disputes", "dp"},
 }
 
 // ofLists are the queries of each list, with the names of the owner's things in the answer.
@@ -54,7 +54,12 @@ var ofLists = map[string]map[string]string{
 	},
 	"/v1/replays":      {"": "whr", "?webhook={wh}": "whr", "?cursor={whr}": ""},
 	"/v1/transactions": {"": "txn", "?status=succeeded": "txn", "?session={paid}": "txn", "?cursor={txn}": ""},
-	"/v1/payouts":      {"": "po", "?status=failed": "po", "?session={paid}": "po", "?cursor={po}": ""},
+	"/v1/refunds":      {"": "re", "?status=failed": "re", "?session={paid}": "re", "?cursor={re}": ""},
+	"/v1/disputes":     {"": "dp", "?status=won": "dp", "?session={paid}": "dp", "?cursor={dp}": ""},
+	"/v1/balance/transactions": {
+		"": "btx", "?type=payment": "btx", "?currency=USD": "btx", "?source={txn}": "btx", "?cursor={btx}": "",
+	},
+	"/v1/payouts": {"": "po", "?status=failed": "po", "?session={paid}": "po", "?cursor={po}": ""},
 }
 
 // reads are the reaches that only read.
@@ -74,12 +79,14 @@ func reads() (all []reach) {
 // reaches are in the order in which each owner uses them on its own things.
 var reaches = append(reads(), []reach{
 	{route: "GET /v1/merchant", path: "/v1/merchant", foreign: 200, own: 200},
+	{route: "GET /v1/balance", path: "/v1/balance", foreign: 200, own: 200},
 	{route: "GET /v1/checkout", path: "/v1/checkout?metadata=order_id", foreign: 400, own: 400},
 	{route: "GET /v1/events", path: "/v1/events?after={evt}&order=asc", foreign: 400, own: 200, lists: []string{}},
 	{route: "POST /v1/webhooks/verify", path: "/v1/webhooks/verify", body: `{"webhook":"{wh}","header":"","body":""}`, foreign: 400, own: 200},
 	{route: "POST /v1/webhooks/verify", path: "/v1/webhooks/verify", body: `{"header":"{header}","body":{body},"computed":"{computed}"}`, foreign: 200, own: 200},
 
 	{route: "POST /v1/checkout/{id}/expire", path: "/v1/checkout/{cs}/expire", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/checkout/{id}/refund", path: "/v1/checkout/{paid}/refund", body: `{"amount":1}`, foreign: 404, own: 201, changes: true},
 	{route: "POST /v1/test/checkout/{id}/advance", path: "/v1/test/checkout/{cs}/advance", foreign: 404, own: 200, changes: true},
 	{route: "PATCH /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", body: `{"status":"enabled","description":"changed"}`, foreign: 404, own: 200, changes: true},
 	{route: "POST /v1/webhooks/{id}/hold", path: "/v1/webhooks/{wh}/hold", foreign: 404, own: 200, changes: true},
@@ -163,14 +170,20 @@ func (m *isolation) newOwner(who shop, mode checkout.Mode, name string) owner {
 	m.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, paid, event) // a test event tells of none
 	e, err := m.store.Webhooks.Event(m.t.Context(), checkout.Owner{MerchantID: who.ID, Mode: mode}.Ref(event))
 	require.NoError(m.t, err)
+	refund, dispute := m.newMoneyBack(paid)
 	things := map[string]string{
+		"re": refund, "dp": dispute, "btx": m.balanceTransactionOf(paid),
 		"wh": endpoint, "evt": event, "whd": delivery, "whr": m.newReplay(o.key(), endpoint), "cs": session.json["id"].(string), "paid": paid,
 		"po": payout, "txn": m.transactionOf(paid), "order": "order-" + name, "secret": secret,
 		"url": "https://" + name + ".example/hook", "idempotency": "register-" + name,
 	}
 	o.unknown = map[string]string{}
 	for thing, id := range things {
-		o.unknown[thing] = id[:len(id)-1] + map[bool]string{true: "1", false: "0"}[id[len(id)-1] == '0']
+		last := len(id) - 1
+		if thing == "btx" { // its end is its place in an order, which is all that a cursor needs
+			last = len("btx_") + 8
+		}
+		o.unknown[thing] = id[:last] + map[bool]string{true: "1", false: "0"}[id[last] == '0'] + id[last+1:]
 	}
 	sign(things, string(e.Body))
 	sign(o.unknown, strings.ReplaceAll(string(e.Body), event, o.unknown["evt"]))

@@ -25,6 +25,9 @@ var lists = []struct {
 	{"/v1/checkout", "cs", []string{"status", "order_id", "transaction", "customer_email", "metadata"}},
 	{"/v1/transactions", "txn", []string{"status", "session"}},
 	{"/v1/payouts", "po", []string{"status", "session"}},
+	{"/v1/refunds", "re", []string{"status", "session"}},
+	{"/v1/disputes", "dp", []string{"status", "session"}},
+	{"/v1/balance/transactions", "btx", []string{"type", "currency", "source"}},
 }
 
 func TestLists_WalkToTheEndInPages(t *testing.T) {
@@ -38,6 +41,9 @@ func TestLists_WalkToTheEndInPages(t *testing.T) {
 		session, payout := f.newPayout(f.merchant, checkout.ModeTest)
 		all["cs"], all["po"] = append(all["cs"], session), append(all["po"], payout)
 		all["txn"] = append(all["txn"], f.transactionOf(session))
+		refund, dispute := f.newMoneyBack(session)
+		all["re"], all["dp"] = append(all["re"], refund), append(all["dp"], dispute)
+		all["btx"] = append(all["btx"], f.balanceTransactionOf(session))
 		if i > 0 {
 			id, _ := f.newEndpoint(f.key)
 			all["wh"] = append(all["wh"], id)
@@ -125,7 +131,8 @@ func TestLists_ByTime(t *testing.T) {
 	endpoint, _ := f.newEndpoint(f.key)
 	f.newDelivery(f.key, endpoint)
 	f.newReplay(f.key, endpoint)
-	f.newPayout(f.merchant, checkout.ModeTest)
+	session, _ := f.newPayout(f.merchant, checkout.ModeTest)
+	f.newMoneyBack(session)
 	for _, l := range lists {
 		entry := f.do("GET", l.path, f.key, "").json["data"].([]any)[0].(map[string]any)
 		created := timeIn(t, entry["created_at"])

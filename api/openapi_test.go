@@ -285,17 +285,24 @@ func (f *front) ownIDs() map[string]string {
 	session := f.newSession(f.key)
 	own := map[string]string{}
 	paid, payout := f.newPayout(f.merchant, checkout.ModeTest)
+	refund, dispute := f.newMoneyBack(paid)
 	replay := f.newReplay(f.key, endpoint)
 	f.endReplays()
 	event, _ := f.newDelivery(f.key, endpoint)
 	for _, o := range openAPI().Operations() {
 		switch {
+		case o.Path == "/v1/checkout/{id}/refund":
+			own[o.Path] = paid
 		case strings.Contains(o.Path, "/checkout/"):
 			own[o.Path] = session
 		case strings.HasPrefix(o.Path, "/v1/transactions/"):
 			own[o.Path] = f.transactionOf(paid)
 		case strings.HasPrefix(o.Path, "/v1/payouts/"):
 			own[o.Path] = payout
+		case strings.HasPrefix(o.Path, "/v1/refunds/"):
+			own[o.Path] = refund
+		case strings.HasPrefix(o.Path, "/v1/disputes/"):
+			own[o.Path] = dispute
 		case strings.HasPrefix(o.Path, "/v1/webhooks/"):
 			own[o.Path] = endpoint
 		case strings.HasPrefix(o.Path, "/v1/replays/"):

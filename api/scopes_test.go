@@ -18,6 +18,7 @@ import (
 var resources = map[string]string{
 	"/v1/checkout": "checkout", "/v1/test/checkout": "checkout", "/v1/transactions": "checkout", "/v1/webhooks": "webhooks",
 	"/v1/replays": "webhooks", "/v1/deliveries": "deliveries", "/v1/events": "events", "/v1/payouts": "payouts",
+	"/v1/refunds": "checkout", "/v1/disputes": "checkout", "/v1/balance": "payouts",
 }
 
 // resourceOf returns the resource of a path, "" for none.
