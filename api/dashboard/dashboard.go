@@ -26,9 +26,12 @@ import (
 // Store is what the dashboard reads and writes.
 type Store struct {
 	AuditLog  *storage.AuditLog
+	Balances  *storage.Balances
 	Merchants *storage.Merchants
+	Disputes  *storage.DisputeReader
 	Payouts   *storage.PayoutReader
 	People    *people.Store
+	Refunds   *storage.RefundReader
 	Requests  *storage.Requests
 	Secrets   *people.Secrets
 	Sessions  *storage.SessionReader
@@ -40,9 +43,12 @@ type Store struct {
 func StoreOf(s *storage.Store) Store {
 	return Store{
 		AuditLog:  s.AuditLog,
+		Balances:  s.Balances,
 		Merchants: s.Merchants,
+		Disputes:  s.Disputes.DisputeReader,
 		Payouts:   s.Payouts.PayoutReader,
 		People:    s.People,
+		Refunds:   s.Refunds.RefundReader,
 		Requests:  s.Requests,
 		Secrets:   s.Secrets,
 		Sessions:  s.Sessions.SessionReader,

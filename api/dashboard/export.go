@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -108,10 +109,13 @@ func (e export[T]) write(v page.Visit, w http.ResponseWriter) error {
 	}
 }
 
+// negative is an amount below zero.
+var negative = regexp.MustCompile(`^-[0-9]+\.[0-9]+$`)
+
 // asText makes a program for tables show a cell as text. People choose addresses and names, and a cell that
 // begins with such a character would be a formula. Source: OWASP, "CSV Injection".
 func asText(cell string) string {
-	if strings.IndexAny(strings.TrimLeft(cell, " "), "=+-@\t\r\n＝＋－＠|%") == 0 {
+	if !negative.MatchString(cell) && strings.IndexAny(strings.TrimLeft(cell, " "), "=+-@\t\r\n＝＋－＠|%") == 0 {
 		return "'" + cell
 	}
 	return cell
@@ -172,6 +176,20 @@ func payoutCells(p checkout.Payout) []string {
 		p.SourceAmount.String(), string(p.SourceCurrency), p.ExchangeRate.String(), string(p.Failure), p.SessionID,
 		p.TransactionID, orderID(p.Metadata),
 	}
+}
+
+// exportBalance serves GET …/balance.csv with the filters of the list.
+func (s *server) exportBalance(v page.Visit, w http.ResponseWriter) error {
+	return export[checkout.BalanceTransaction]{
+		selection: s.balanceTransactions(v), name: "balance",
+		head: []string{"id", "type", "created_at", "amount", "fee", "net", "currency", "source"},
+		row: func(t checkout.BalanceTransaction) []string {
+			return []string{
+				t.ID, string(t.Type), checkout.FormatTime(t.CreatedAt), t.Amount.String(), t.Fee.String(), t.Net.String(),
+				string(t.Currency), t.Source,
+			}
+		},
+	}.write(v, w)
 }
 
 // exportDeliveries serves GET …/deliveries.csv with the filters of the log.

@@ -21,6 +21,7 @@ type homePage struct {
 	Failing    []failing // at most maxAlarms
 	Folded     []failing // the others
 	Announced  []merchant.AddressChange
+	Balances   []checkout.Balance
 	Ranges     []choice // of the charts
 	Currencies []choice
 	Reload     string // address of this page
@@ -91,6 +92,9 @@ func (s *server) showHome(v page.Visit) (page.Answer, error) {
 	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
 	p.link(v, of.span)
 	if p.Announced, err = s.Store.Merchants.AddressChanges(v.Context(), v.Owner()); err != nil {
+		return page.Answer{}, err
+	}
+	if p.Balances, err = s.balances(v); err != nil {
 		return page.Answer{}, err
 	}
 	alarms, err := s.alarms(v, sum.Failing, now)

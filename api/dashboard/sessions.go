@@ -35,14 +35,22 @@ func (s *server) listSessions(v page.Visit) (page.Answer, error) {
 	return page.ShowForm(p.Fault, "sessions", "Sessions", sessionsPage{p, shown})
 }
 
-// placeOf returns the address of the page about a delivery, an event or an API request of the visitor, when search is
-// the id of one; else "".
+// placeOf returns the address of the page about a refund, a dispute, a delivery, an event or an API request of the
+// visitor, when search is the id of one; else "".
 func (s *server) placeOf(v page.Visit, search string) (string, error) {
 	place := ""
 	var err error
 	switch {
 	case strings.HasPrefix(search, checkout.PrefixRequest+"_"):
 		place = addressOf(v.Path("/requests"), "id", search)
+	case checkout.IsID(checkout.PrefixRefund, search):
+		var r checkout.Refund
+		r, err = s.Store.Refunds.Refund(v.Context(), v.Owner().Ref(search))
+		place = v.Path("/sessions/" + r.SessionID + "#" + search)
+	case checkout.IsID(checkout.PrefixDispute, search):
+		var d checkout.Dispute
+		d, err = s.Store.Disputes.Dispute(v.Context(), v.Owner().Ref(search))
+		place = v.Path("/sessions/" + d.SessionID + "#" + search)
 	case checkout.IsID(checkout.PrefixDelivery, search):
 		place = v.Path("/deliveries/" + search)
 		_, err = s.Store.Webhooks.Delivery(v.Context(), v.Owner().Ref(search))

@@ -60,6 +60,8 @@ var functions = template.FuncMap{
 	"payoutCurrencies": func() []money.PayoutCurrency { return money.PayoutCurrencies },
 	"payoutStatuses":   func() []checkout.PayoutStatus { return checkout.PayoutStatuses },
 
+	"balanceTypes": func() []checkout.BalanceTransactionType { return checkout.BalanceTransactionTypes },
+
 	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
 	"tableStatuses": func() []checkout.Status {
 		return []checkout.Status{

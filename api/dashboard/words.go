@@ -55,6 +55,9 @@ func showAgo(t *time.Time, now time.Time) string {
 
 // showMoney formats an amount in minor units with its currency, such as "1,234.50 EUR".
 func showMoney(a money.Amount, c money.Currency) string {
+	if a < 0 {
+		return "−" + showMoney(-a, c)
+	}
 	whole, fraction, _ := strings.Cut(a.String(), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
