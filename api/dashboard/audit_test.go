@@ -96,7 +96,7 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 // everything is all that the dashboard changes but the log itself.
 func (d *desk) everything() string {
 	var all []string
-	for _, table := range []string{"merchant", "payout_address", "member", "api_key", "webhook_endpoint", "webhook_delivery", "webhook_replay", "event", "checkout_session", "member_session", "mail"} {
+	for _, table := range []string{"merchant", "payout_address", "member", "api_key", "webhook_endpoint", "webhook_delivery", "webhook_replay", "event", "checkout_session", "member_session", "mail", "refund", "payout"} {
 		all = append(all, value[string](d, `SELECT '`+table+` ' || coalesce(md5(string_agg(t::text, ';' ORDER BY t::text)), '') FROM `+table+` t`))
 	}
 	return strings.Join(all, "\n")

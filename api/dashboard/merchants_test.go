@@ -179,7 +179,7 @@ func TestIsolation_IDsOfOtherMerchantsAndModes(t *testing.T) {
 			checked++
 		}
 	}
-	require.GreaterOrEqual(t, checked, 53)
+	require.GreaterOrEqual(t, checked, 61)
 	for _, path := range []string{
 		"/test/members", "/test/keys", "/test/sessions", "/test/webhooks", "/test/deliveries", "/test/deliveries?webhook=" + theirs.endpoint.ID,
 		"/test/deliveries?event=" + live.event.ID,

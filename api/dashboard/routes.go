@@ -104,6 +104,8 @@ func (s *server) routes() {
 	session := s.Store.Sessions.Session
 	s.post("/sessions/{id}/expire", merchant.RoleDeveloper, withObject(session, s.expireSession))
 	s.post("/sessions/{id}/retry_payout", merchant.RoleOwner, withObject(session, s.retryPayout))
+	s.get("/sessions/{id}/refund", merchant.RoleOwner, withObject(session, s.showRefund))
+	s.post("/sessions/{id}/refund", merchant.RoleOwner, withObject(session, s.refundSession))
 	s.get("/payouts", merchant.RoleViewer, s.listPayouts)
 	s.get("/balance", merchant.RoleViewer, s.listBalance)
 	s.handle(http.MethodGet, page.ModeRoute+"/sessions.csv", s.download(s.exportSessions))

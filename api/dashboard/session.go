@@ -19,6 +19,7 @@ import (
 type sessionPage struct {
 	checkout.Session
 	storage.SessionHistory
+	sessionBack
 	Payments []checkout.Transaction // in the order of their attempts; a payment in flight is last
 	Money    sessionMoney
 	Moments  []moment // oldest first
@@ -52,6 +53,10 @@ func (s *server) sessionPage(v page.Visit, fault string) (page.Answer, error) {
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
 	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
 	if p.SessionHistory, err = s.Store.Sessions.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
+		return page.Answer{}, err
+	}
+
+	if p.sessionBack, err = s.back(v, session); err != nil {
 		return page.Answer{}, err
 	}
 
@@ -170,6 +175,9 @@ func (sessionPage) State(d webhook.Delivery) string {
 
 // Waiting reports whether the session can still be paid or expire.
 func (p sessionPage) Waiting() bool { return p.Status == checkout.StatusPending && p.InFlight == nil }
+
+// Refundable reports whether something of the payment can be refunded.
+func (p sessionPage) Refundable() bool { return p.left(p.Session) > 0 }
 
 // metadataPairs returns metadata in the merchant's order.
 func metadataPairs(metadata json.RawMessage) []pair {

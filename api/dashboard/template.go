@@ -62,6 +62,8 @@ var functions = template.FuncMap{
 
 	"balanceTypes": func() []checkout.BalanceTransactionType { return checkout.BalanceTransactionTypes },
 
+	"refundReasons": func() []checkout.RefundReason { return checkout.RefundReasons },
+
 	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
 	"tableStatuses": func() []checkout.Status {
 		return []checkout.Status{

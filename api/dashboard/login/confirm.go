@@ -59,8 +59,8 @@ type ConfirmPage struct {
 	Path   string     // of the form
 	Fields url.Values // the form's fields, sent again with the proof
 	Fault  string
-	// Grave actions concern live keys and who may make them. They can need a second factor; so can a change of a live
-	// payout address, which calls RequireSecondFactor.
+	// Grave actions concern live keys, who may make them, and large live refunds. They can need a second factor; so can
+	// a change of a live payout address, which calls RequireSecondFactor.
 	Grave bool
 }
 
