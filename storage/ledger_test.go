@@ -20,11 +20,8 @@ func (f fixture) liveSession() storage.NewSession {
 	return n
 }
 
-func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
+func TestLedger_AChargeIsBookedOnceInItsMode(t *testing.T) {
 	f := newFixture(t)
-	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "test mode moves no money")
-
 	s := f.create(t, f.liveSession())
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM ledger_entry`), "a declined card moves none")
@@ -40,31 +37,46 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 	require.Empty(t, must.Get(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t))
 }
 
-// TestLedger_BooksTestModeOnTestNetworks: a charge of test mode is booked when a real network takes part
-// in its payment, and only then.
-func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
+// TestLedger_BooksTestMode: the sandbox's card network and chain have one account. A payment in which a real test
+// network takes part is booked as in live mode.
+func TestLedger_BooksTestMode(t *testing.T) {
 	t.Parallel()
-	for networks, want := range map[storage.NewPayment]int{
-		{Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}: 0,
-		{Acquirer: checkout.AcquirerStripe, ChainRef: checkout.ChainSandbox}:  1,
-		{Acquirer: checkout.AcquirerSandbox, ChainRef: "eip155:31337"}:        1,
+	for networks, account := range map[storage.NewPayment]string{
+		{Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}: "sandbox",
+		{Acquirer: checkout.AcquirerStripe, ChainRef: checkout.ChainSandbox}:  "acquirer:receivable",
+		{Acquirer: checkout.AcquirerSandbox, ChainRef: "eip155:31337"}:        "acquirer:receivable",
 	} {
 		f := newSerialFixture(t)
 		s := f.create(t, f.newSession())
 		id := storagetest.Begin(t, f.Store, s.Ref, networks, "pi_1")
 		got := storagetest.Finish(t, f.Store, s.Ref, id, storagetest.Succeeded)
-		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
+		require.Equal(t, map[string]string{account: "1050", "merchant:payable": "-1039", "revenue:fee": "-11"}, f.ledger(t), networks)
 
 		payout := s.Owner.Ref(got.PayoutID)
 		sending := must.Get(f.Payouts.PayoutToSend(t.Context(), payout))(t)
 		require.Equal(t, networks.ChainRef, sending.Chain)
 		_, err := f.Payouts.FinishPayout(t.Context(), payout, 0, "")
-		if sending.Chain == checkout.ChainSandbox {
-			require.NoError(t, err)
+		if sending.Chain != checkout.ChainSandbox {
+			require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed on the chain")
 			continue
 		}
-		require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed on the chain")
+		require.NoError(t, err)
+		must.Get(f.Payouts.FinishPayout(t.Context(), payout, 0, ""))(t)
+		paid := map[string]string{"sandbox": "11", "merchant:payable": "0", "revenue:fee": "-11"}
+		if account != "sandbox" {
+			paid["sandbox"], paid[account] = "-1039", "1050"
+		}
+		require.Equal(t, paid, f.ledger(t), networks)
 	}
+}
+
+// ledger returns the balances of test mode by account.
+func (f fixture) ledger(t *testing.T) map[string]string {
+	got := map[string]string{}
+	for _, b := range must.Get(f.Books.LedgerBalances(t.Context(), checkout.ModeTest))(t) {
+		got[b.Account] = b.Amount
+	}
+	return got
 }
 
 // TestUncharged_LeavesTheSandboxOut: nobody but the sandbox knows its charges.
