@@ -115,7 +115,7 @@ func (s *Payouts) recoverDebt(
 			return checkout.Payout{}, err
 		}
 		p, err := lockPayout(ctx, tx, ref)
-		if err != nil || p.closed() || p.Recorded {
+		if err != nil || p.closed() || p.Recorded || p.Net() == 0 { // refunds and disputes may take all of it
 			return p.Payout, err
 		}
 		owed, err := debts(ctx, tx, ref.Owner)
