@@ -115,7 +115,8 @@ func (s *Payouts) recoverDebt(
 			return checkout.Payout{}, err
 		}
 		p, err := lockPayout(ctx, tx, ref)
-		if err != nil || p.closed() || p.Recorded || p.Net() == 0 { // refunds and disputes may take all of it
+		// Refunds and disputes may take all of it. What an operator released is paid, although the merchant owes it then.
+		if err != nil || p.closed() || p.Recorded || p.Net() == 0 || p.RiskReleased {
 			return p.Payout, err
 		}
 		owed, err := debts(ctx, tx, ref.Owner)

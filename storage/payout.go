@@ -196,6 +196,7 @@ type lockedPayout struct {
 	Recorded        bool       // the sandbox has a transfer of it, which pays or has failed
 	OnChain         bool       // it is paid on a real chain
 	SizeReleased    bool       // an operator lets it pass whatever its size
+	RiskReleased    bool       // an operator accepted the risks that were known then
 	Suspended       bool       // the merchant's payouts are suspended
 	WebhookURL      *string
 	SigningEndpoint *string
@@ -227,7 +228,8 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 	return pg.One[lockedPayout](ctx, from, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AS standing, p.signed_transfer IS NOT NULL AS recorded, t.chain_ref <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
+				AS standing, p.signed_transfer IS NOT NULL AS recorded, t.chain_ref <> 'sandbox' AS on_chain,
+			p.size_released_at IS NOT NULL AS size_released, p.risk_released_at IS NOT NULL AS risk_released,
 			`+payoutsSuspended+` AS suspended,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
