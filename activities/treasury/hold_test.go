@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/treasury"
+	"example.com/checkout/workflows/webhook"
 )
 
 // available notes that the acquirer makes the money of the payout's charge available.
@@ -169,10 +170,16 @@ func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeToCheck {
 	return look
 }
 
-// risk reports a risk and records what the card network says about it. It returns the new findings.
+// risk reports a risk of the whole charge and records what the card network says about it. It returns the new findings.
 func (f fixture) risk(t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus) []books.Finding {
+	return f.riskOf(t, ref, kind, status, 10_000)
+}
+
+func (f fixture) riskOf(
+	t *testing.T, ref checkout.Ref, kind books.RiskKind, status books.RiskStatus, amount money.Amount,
+) []books.Finding {
 	return must.Get(f.Store.Books.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []books.ChargeRisk{
-		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: money.EUR},
+		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: amount, Currency: money.EUR},
 	}))(t)
 }
 
@@ -187,7 +194,7 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 		ref, other := f.usdc(t), f.usdc(t)
 		f.report(t, ref)
 		f.held(t, ref, checkout.HoldRisk) // nobody has asked the card network yet
-		for _, status := range []books.RiskStatus{books.RiskInquiry, books.RiskOpen, books.RiskLost} {
+		for _, status := range []books.RiskStatus{books.RiskInquiry, books.RiskOpen} {
 			found := f.risk(t, ref, kind, status)
 			f.Exec(t, `UPDATE acquirer_event SET unseen = false`)
 			if status == books.RiskInquiry {
@@ -201,6 +208,46 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 		f.send(t, ref)
 		f.send(t, other)
 	}
+}
+
+// The merchant bears it: the payout fails. The bank decides anew, and the merchant may retry the payout.
+func TestRisk_WhatIsLostFailsThePayout(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []books.RiskKind{books.RiskDispute, books.RiskRefund} {
+		f := newSerialFixture(t)
+		ref := f.usdc(t)
+		f.risk(t, ref, kind, books.RiskOpen)
+		f.held(t, ref, checkout.HoldRisk)
+		f.risk(t, ref, kind, books.RiskLost)
+		require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutDisputed, Generation: 1}, f.transfer(t, ref))
+		require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+		require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref), kind)
+		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
+		require.Equal(t, "100", f.ledger(t)["merchant:payable EUR"], "the fee stays with us, so the merchant owes it")
+
+		require.Empty(t, f.risk(t, ref, kind, books.RiskWon))
+		f.retried(t, ref)
+		f.send(t, ref)
+		f.settle(t)
+		require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
+	}
+}
+
+func TestRisk_APartThatIsLostIsDeducted(t *testing.T) {
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.riskOf(t, ref, books.RiskDispute, books.RiskOpen, 4_000)
+	f.held(t, ref, checkout.HoldRisk)
+	f.riskOf(t, ref, books.RiskDispute, books.RiskLost, 4_000)
+	f.Exec(t, `UPDATE acquirer_event SET unseen = false`)
+	f.send(t, ref)
+	p := f.read(t, ref)
+	require.Equal(t, "63.720000", p.Amount.Add(p.Fee).String(), "59.00 EUR at 1.08")
+	require.Len(t, p.Deductions, 1)
+	require.Equal(t, []any{checkout.DeductionDispute, money.Amount(4_000)}, []any{p.Deductions[0].Type, p.Deductions[0].Amount})
+	require.Equal(t, []webhook.EventType{webhook.PayoutReduced, webhook.PayoutSent}, f.eventTypes(t, ref))
+	f.settle(t)
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
 // The release accepts the known risks, and later ones hold the payout again.
@@ -221,6 +268,9 @@ func TestRisk_AnOperatorReleases(t *testing.T) {
 	f.held(t, ref, checkout.HoldRisk)
 	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref))
 	f.send(t, ref)
+	p := f.read(t, ref)
+	require.Equal(t, []any{"106.920000", money.Amount(0)}, []any{p.Amount.Add(p.Fee).String(), p.Deducted}, "it is paid whole")
+	require.Equal(t, "10000", f.ledger(t)["merchant:payable EUR"], "and the merchant owes what the dispute may take")
 	found := f.risk(t, ref, books.RiskRefund, books.RiskOpen)
 	require.Contains(t, found[0].Detail, "is signed and cannot be stopped")
 	require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
@@ -231,7 +281,7 @@ func TestRisk_RacesTheSignature(t *testing.T) {
 	f := newFixture(t)
 	held, signed := 0, 0
 	for range 20 {
-		ref := f.usdc(t)
+		ref := f.payout(t, f.merchant(t, "0xMerchant"), 10_000, money.USDC) // what an earlier one lost is not recovered here
 		look := storage.ChargeToCheck{Reference: f.read(t, ref).TransactionID}
 		var (
 			g     errgroup.Group

@@ -10,6 +10,7 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
@@ -24,6 +25,16 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	}
 	_, err := f.Store.Refunds.RefundPayout(ctx, ref)
 	return err
+}
+
+// refunds returns the refunds of the merchant, newest first.
+func (f fixture) refunds(t *testing.T) []checkout.Refund {
+	return must.Get(f.Store.Refunds.Refunds(t.Context(), f.owner, storage.RefundFilter{}, pg.Page{Limit: 10}))(t)
+}
+
+// maySend returns why the newest refund is not sent.
+func (f fixture) maySend(t *testing.T) error {
+	return must.Err(f.Store.Refunds.RefundToSend(t.Context(), f.refunds(t)[0].Ref))
 }
 
 func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
@@ -49,12 +60,11 @@ func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
 	f.Exec(t, `UPDATE treasury_account SET next_nonce = 1, frozen_at = NULL, frozen_why = ''`)
 	require.NoError(t, f.refund(t.Context(), ref))
 	// The order is in a backup, whose chain is not known: the worker does not send it.
-	pending := must.Get(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
-	require.NoError(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]))
+	require.NoError(t, f.maySend(t))
 	f.Exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
-	require.ErrorIs(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
-	pending[0].NetworkRef = "re_1"
-	require.NoError(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), "the card network has it already")
+	require.ErrorIs(t, f.maySend(t), storage.ErrNotCompared)
+	f.Exec(t, `UPDATE refund SET network_ref = 're_1'`)
+	require.NoError(t, f.maySend(t), "the card network has it already")
 }
 
 // The old account may have paid, too. What nobody compares any more must be frozen, and compared afterwards.
@@ -216,15 +226,15 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	f.sync(t)
 	ref := f.usdc(t)
 	require.NoError(t, f.refund(t.Context(), ref))
-	pending := must.Get(f.Store.Books.PendingRefunds(t.Context(), checkout.ModeLive, "", 10))(t)
 	f.lose(t, func() {
-		f.Exec(t, `UPDATE refund SET status = 'failed'`)
+		require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), f.refunds(t)[0], checkout.RefundResult{Status: checkout.RefundFailed})))
 		f.retried(t, ref)
 		f.send(t, ref)
 	})
-	f.Exec(t, `UPDATE refund SET status = 'pending'`)
+	f.Exec(t, `UPDATE refund SET status = 'pending', ended_at = NULL`)
+	f.Exec(t, `UPDATE finding SET closed_at = now()`)
 	f.sync(t)
-	require.ErrorIs(t, f.Store.Books.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
+	require.ErrorIs(t, f.maySend(t), storage.ErrFrozen, "nothing goes back meanwhile")
 
 	found := f.recover(t, treasurer.RecoveryOrder{})
 	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", found[0].Why)
@@ -235,7 +245,7 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.ErrorIs(t, f.thawError(t), treasurer.ErrUnrecovered)
 
 	// The customer's bank returns the refund: the merchant alone has the money.
-	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
+	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), f.refunds(t)[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})))
 	findings = f.findings(t)
 	require.Len(t, findings, 1)
 	require.Equal(t, books.FindingRefundFailed, findings[0].Kind)

@@ -16,8 +16,8 @@ import (
 
 // backup keeps the rows that a payout and its transfer change. What it returns brings them back.
 func (f fixture) backup(t *testing.T) (restore func()) {
-	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_slot", "transfer_version", "payout", "event", "ledger_entry",
-		"ledger_posting", "checkout_session", "transaction"}
+	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_slot", "transfer_version", "payout",
+		"payout_deduction", "event", "ledger_entry", "ledger_posting", "checkout_session", "transaction"}
 	for _, table := range tables {
 		f.Exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
 	}

@@ -9,7 +9,6 @@ import (
 
 	treasurer "example.com/checkout/activities/treasury"
 	"example.com/checkout/storage/storagetest/must"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/treasury"
@@ -35,10 +34,10 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 
 	first := must.Get(f.Store.Refunds.RefundPayout(t.Context(), ref, operators(ref, "transaction.refunded")))(t)
 	p := f.read(t, ref)
-	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutRefunded, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref))
 	require.Equal(t, []any{p.TransactionID, checkout.RefundByOperator, checkout.RefundPending},
-		[]any{first.TransactionID, first.Reason, first.Status})
+		[]any{first.TransactionID, first.Origin, first.Status})
 	require.NotEmpty(t, first.Reference)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	require.Equal(t, map[string]string{"acquirer:receivable EUR": "0", "revenue:fee EUR": "0", "merchant:payable EUR": "0"}, f.ledger(t))
@@ -48,8 +47,8 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
 
 	// A run that was believed dead, and a retry, sign nothing.
-	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, f.transfer(t, ref))
-	f.end(t, ref, 0, checkout.PayoutNetworkError)
+	require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutRefunded, Generation: 1}, f.transfer(t, ref))
+	f.end(t, ref, 0, checkout.PayoutRefunded)
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 }
@@ -105,7 +104,7 @@ func TestRefundPayout_OneThatExistsAfterAllEndsTheRetry(t *testing.T) {
 	made := checkout.RefundResult{Status: checkout.RefundSucceeded, Reference: "re_1", Amount: r.Amount}
 	require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, made)))
 	for range 2 {
-		require.Equal(t, checkout.PayoutNetworkError, f.transfer(t, ref).Failure)
+		require.Equal(t, checkout.PayoutRefunded, f.transfer(t, ref).Failure)
 		require.ErrorIs(t, f.Store.Payouts.ReleasePayout(t.Context(), ref), checkout.ErrConflict)
 		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 		require.NoError(t, must.Err(f.Store.Refunds.RecordRefund(t.Context(), r, made)))

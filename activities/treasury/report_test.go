@@ -59,7 +59,9 @@ func TestDayReport_OfAKnownDay(t *testing.T) {
 	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.read(t, sent).TransactionID, books.ChargeCost{Currency: money.USD, Gross: 21_600, Cost: 700}))
 	require.NoError(t, f.Store.Books.RecordChargeCost(ctx, checkout.ModeLive, f.read(t, waiting).TransactionID, books.ChargeCost{Currency: money.EUR, Gross: 5_000, Cost: 175}))
 
-	require.NoError(t, f.Store.Refunds.CreateRefund(ctx, checkout.Refund{Mode: checkout.ModeLive, Reference: "pi_unknown", Reason: checkout.RefundUnmatched}))
+	require.NoError(t, f.Store.Refunds.CreateRefund(ctx, checkout.Refund{
+		Ref: checkout.Owner{Mode: checkout.ModeLive}.Ref(""), Reference: "pi_unknown", Origin: checkout.RefundUnmatched,
+	}))
 	for _, id := range []string{"evt_1", "evt_2"} { // twice the same
 		_, err := f.Store.Books.StoreAcquirerEvent(ctx, books.AcquirerEvent{ID: id, Mode: checkout.ModeLive, Type: "charge.dispute.created",
 			ObjectID: "dp_1", Reference: f.read(t, unknown).TransactionID, CreatedAt: time.Now()})
