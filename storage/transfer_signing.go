@@ -145,7 +145,8 @@ func (o SigningOrder) nextStep(
 			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 		}
 	case treasury.SigningGo:
-		if p.Generation != p.priced.Generation || p.Deducted != p.priced.Deducted || p.Destination != p.pays.Destination || p.Currency != o.Plan.Currency() {
+		if p.Generation != p.priced.Generation || p.Deducted != p.priced.Deducted ||
+			p.Destination != p.pays.Destination || p.Currency != o.Plan.Currency() {
 			return got, fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
 		facts.add(*p)
@@ -334,20 +335,11 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v treasury.Transf
 		})
 }
 
-// booked returns what the merchant was paid of the source amount. A transfer that an old backup lacks may have paid more
-// than the present deductions leave.
-func (p transferPayout) booked() money.Amount {
-	if p.pays.Amount.Add(p.pays.Fee).Cmp(p.priced.Gross()) > 0 {
-		return p.SourceAmount
-	}
-	return p.Net()
-}
-
 // bookSigned books what the transfer pays: we owe the merchants nothing more, their money became
 // crypto, and that is on its way. The entry of each payout has its place in the transfer as generation.
 func bookSigned(ctx context.Context, tx pgx.Tx, a accountRow, payouts []transferPayout, transferID string) error {
 	for i, p := range payouts {
-		source, net := string(p.SourceCurrency), big.NewInt(int64(p.booked()))
+		source, net := string(p.SourceCurrency), big.NewInt(int64(p.priced.Net()))
 		err := entry{
 			Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: i + 1, MerchantID: p.MerchantID,
 			Postings: []posting{

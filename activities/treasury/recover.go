@@ -220,6 +220,7 @@ func (r *recovery) fitPayouts(ctx context.Context, f *candidate) error {
 		return err
 	}
 	for _, p := range payouts {
+		p = beforeDeductions(p, f.Amount)
 		fits, err := r.fitsPayout(ctx, f, p)
 		if err != nil {
 			return err
@@ -238,10 +239,20 @@ func (r *recovery) fitPayouts(ctx context.Context, f *candidate) error {
 	return nil
 }
 
+// beforeDeductions returns the payout without its newest deductions, until it is worth amount: the transfer that paid
+// it may be older than they are.
+func beforeDeductions(p checkout.Payout, amount money.Crypto) checkout.Payout {
+	for last := len(p.Deductions) - 1; last >= 0 && p.Gross().Cmp(amount) < 0; last-- {
+		p.Deducted -= p.Deductions[last].Amount
+		p.Deductions = p.Deductions[:last]
+	}
+	return p
+}
+
 // rateOf returns the rate at which a payout is worth amount before any fee: the rate at the signature of its transfer
 // is lost, and the fee with it. It is rounded up, so that it gives the amount back.
 func rateOf(p checkout.Payout, amount money.Crypto) money.Rate {
-	return money.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
+	return money.CeilRate(new(big.Rat).Quo(amount.Coins(), p.Net().Coins(p.SourceCurrency)))
 }
 
 // fitsPayout reports whether the outflow can have paid the payout: the fee that is left for the network is at most the
