@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stripe/stripe-go/v85"
 
@@ -48,9 +47,9 @@ func disputeRisk(d *stripe.Dispute) books.ChargeRisk {
 		Amount: money.Amount(d.Amount), Currency: currency(d.Currency),
 	}
 	if e := d.EvidenceDetails; e != nil {
-		risk.Responded = e.SubmissionCount > 0
+		risk.Responded = answered(d)
 		if wantsEvidence(d) {
-			risk.RespondBy = time.Unix(e.DueBy, 0).UTC()
+			risk.RespondBy = unixTime(e.DueBy)
 		}
 	}
 	for _, b := range d.BalanceTransactions { // all of one balance

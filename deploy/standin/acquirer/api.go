@@ -20,8 +20,8 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// maxRequest is the largest request that is read, in bytes.
-const maxRequest = 1 << 20
+// maxRequest is the largest request that is read, in bytes. It is larger than the largest file.
+const maxRequest = 6 << 20
 
 // A request is one call of the API that stripe-mock found well formed.
 type request struct {
@@ -29,8 +29,9 @@ type request struct {
 	method      string
 	path        []string // after /v1/
 	form        url.Values
-	key         string // idempotency key, "" without one
-	publishable bool   // it came with a publishable key
+	file        filePart // of an upload
+	key         string   // idempotency key, "" without one
+	publishable bool     // it came with a publishable key
 	fixture     object
 }
 
@@ -120,12 +121,14 @@ func (a *Acquirer) serveAPI(w http.ResponseWriter, r *http.Request) {
 // checkAndPerform performs a request that stripe-mock finds well formed.
 func (a *Acquirer) checkAndPerform(r *http.Request, q request, body []byte, f effects) (answer, bool, error) {
 	status, fixture, err := a.mock.judge(r.Context(), r.Method, r.URL.Path, r.URL.RawQuery, body,
-		r.Header.Get("Stripe-Version"))
+		r.Header.Get("Content-Type"), r.Header.Get("Stripe-Version"))
 	if err != nil || status != http.StatusOK {
 		return answer{status, fixture}, false, err
 	}
 	q.fixture, q.form = fixture, r.URL.Query()
-	if q.method == http.MethodPost {
+	if form, file, is := readParts(r.Header.Get("Content-Type"), body); is {
+		q.form, q.file = form, file
+	} else if q.method == http.MethodPost {
 		q.form, _ = url.ParseQuery(string(body)) // stripe-mock has read it
 	}
 	return a.performOnce(r.Context(), q, f)
@@ -200,7 +203,7 @@ func (d desk) savedAnswer() (got answer, saved bool, err error) {
 
 // fingerprint is the same for the same request.
 func fingerprint(q request) string {
-	sum := sha256.Sum256([]byte(strings.Join(q.path, "/") + "?" + q.form.Encode()))
+	sum := sha256.Sum256([]byte(strings.Join(q.path, "/") + "?" + q.form.Encode() + "#" + string(q.file.content)))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -245,10 +248,15 @@ func (d desk) route() (object, error) {
 		return d.createTestToken()
 	case "POST refunds":
 		return d.createRefund()
+	case "POST files":
+		return d.createFile()
+	case "POST disputes/id":
+		return d.updateDispute()
 	case "GET balance_transactions", "GET payment_intents", "GET refunds", "GET charges", "GET disputes", "GET events",
 		"GET radar/id": // early_fraud_warnings
 		return d.listObjects()
-	case "GET refunds/id", "GET charges/id", "GET disputes/id", "GET events/id", "GET confirmation_tokens/id":
+	case "GET refunds/id", "GET charges/id", "GET disputes/id", "GET events/id", "GET confirmation_tokens/id",
+		"GET files/id":
 		return d.find(strings.TrimSuffix(d.path[0], "s"), d.path[1])
 	}
 	return nil, invalid("", "The double does not know this request.")

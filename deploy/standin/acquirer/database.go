@@ -51,6 +51,7 @@ const (
 	kindDispute = "dispute"
 	kindWarning = "radar.early_fraud_warning"
 	kindEvent   = "event"
+	kindFile    = "file"
 )
 
 // newObject returns stripe-mock's example of an object with a new id. path is that of the objects of its kind.

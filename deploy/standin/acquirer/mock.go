@@ -66,7 +66,7 @@ var mockClient = &http.Client{Timeout: 20 * time.Second}
 // judge asks stripe-mock whether the request has the right shape. It returns stripe-mock's answer,
 // whose body is the fixture of the object or the refusal.
 func (m mock) judge(
-	ctx context.Context, method, path, query string, body []byte, version string,
+	ctx context.Context, method, path, query string, body []byte, contentType, version string,
 ) (int, object, error) {
 	//nolint:gosec // G704: our stripe-mock
 	request, err := http.NewRequestWithContext(ctx, method, string(m)+path, bytes.NewReader(body))
@@ -75,8 +75,8 @@ func (m mock) judge(
 	}
 	request.URL.RawQuery = query
 	request.Header.Set("Authorization", "Bearer sk_test_123") // it takes no live key
-	if method == http.MethodPost {
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if contentType != "" {
+		request.Header.Set("Content-Type", contentType)
 	}
 	if version != "" {
 		request.Header.Set("Stripe-Version", version)
@@ -95,7 +95,7 @@ func (m mock) judge(
 
 // fixture returns stripe-mock's example of an object, for objects that no request asks for.
 func (m mock) fixture(ctx context.Context, path string) (object, error) {
-	status, got, err := m.judge(ctx, http.MethodGet, path, "", nil, "")
+	status, got, err := m.judge(ctx, http.MethodGet, path, "", nil, "", "")
 	if err == nil && status != http.StatusOK {
 		err = errors.New("stripe-mock has no fixture of " + path)
 	}
