@@ -193,7 +193,8 @@ func TestErrors_HoldNoSecret(t *testing.T) {
 		_, payment := network.Payment(t.Context(), "pi_1")
 		_, cancel := network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError)
 		_, refund := network.Refund(t.Context(), checkout.RefundRequest{ID: "re_1", Reference: "pi_1", Amount: 1050})
-		for _, err := range []error{prepare, confirm, payment, cancel, refund} {
+		evidence := network.Respond(t.Context(), "du_1", saying("secret"))
+		for _, err := range []error{prepare, confirm, payment, cancel, refund, evidence} {
 			require.Error(t, err, name)
 			// All ways of printing, and all errors within.
 			for ; err != nil; err = errors.Unwrap(err) {

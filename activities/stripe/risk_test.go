@@ -91,3 +91,21 @@ func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
 	w.refund(reference, id)
 	require.Equal(t, id, w.risks(reference)[0].RefundID)
 }
+
+func TestRisks_FollowTheCard(t *testing.T) {
+	t.Parallel()
+	w := newDouble(t)
+	for card, want := range map[string]struct {
+		kind   books.RiskKind
+		status books.RiskStatus
+	}{
+		"createDispute":           {books.RiskDispute, books.RiskOpen},
+		"createDisputeInquiry":    {books.RiskDispute, books.RiskInquiry},
+		"createIssuerFraudRecord": {books.RiskFraudWarning, books.RiskInquiry},
+	} {
+		_, reference := w.paid(card)
+		risks := w.risks(reference)
+		require.Len(t, risks, 1, card)
+		require.Equal(t, []any{want.kind, want.status}, []any{risks[0].Kind, risks[0].Status}, card)
+	}
+}

@@ -14,8 +14,10 @@ type card struct {
 	blocked           bool
 	// asks sends the customer to the bank's page (3-D Secure); refuses makes the bank say no there.
 	asks, refuses bool
-	// disputed charges are disputed at once. refund is the fate of a refund: "" succeeds.
-	disputed bool
+	// disputed is the status in which charges are disputed at once; "" disputes none. The bank warns of fraud in charges
+	// that are warned. refund is the fate of a refund: "" succeeds.
+	disputed string
+	warned   bool
 	refund   string
 }
 
@@ -59,7 +61,10 @@ var cards = []card{
 		asks: true, code: "card_declined", declineCode: "generic_decline"},
 	{name: "threeDSecureRefused", number: "4000000000003063", brand: "visa", country: "US", asks: true, refuses: true},
 
-	{name: "createDispute", number: "4000000000000259", brand: "visa", country: "US", disputed: true},
+	{name: "createDispute", number: "4000000000000259", brand: "visa", country: "US", disputed: "needs_response"},
+	{name: "createDisputeInquiry", number: "4000000000001976", brand: "visa", country: "US",
+		disputed: "warning_needs_response"},
+	{name: "createIssuerFraudRecord", number: "4000000000005423", brand: "visa", country: "US", warned: true},
 	{name: "pendingRefund", number: "4000000000007726", brand: "visa", country: "US", refund: refundLater},
 	{name: "refundFail", number: "4000000000005126", brand: "visa", country: "US", refund: refundFails},
 }

@@ -100,10 +100,14 @@ func (d desk) charge(i, method object) (object, error) {
 	if err := d.emit("charge.succeeded", ch); err != nil {
 		return nil, err
 	}
-	if c.disputed {
-		if err := d.dispute(ch, "fraudulent", "needs_response"); err != nil {
-			return nil, err
-		}
+	if c.disputed != "" {
+		err = d.dispute(ch, "fraudulent", c.disputed)
+	}
+	if c.warned {
+		err = d.warn(i)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return i, d.emit("payment_intent.succeeded", i)
 }

@@ -153,15 +153,19 @@ func (a *Acquirer) Warn(ctx context.Context, intentID string) error {
 		if err != nil {
 			return err
 		}
-		w, err := d.newObject("/v1/radar/early_fraud_warnings/", "issfr_")
-		if err != nil {
-			return err
-		}
-		w["charge"], w["payment_intent"] = i.text("latest_charge"), intentID
-		w["actionable"], w["fraud_type"] = true, "unauthorized_use_of_card"
-		if err := d.insert(w, intentID, ""); err != nil {
-			return err
-		}
-		return d.emit("radar.early_fraud_warning.created", w)
+		return d.warn(i)
 	})
+}
+
+func (d desk) warn(i object) error {
+	w, err := d.newObject("/v1/radar/early_fraud_warnings/", "issfr_")
+	if err != nil {
+		return err
+	}
+	w["charge"], w["payment_intent"] = i.text("latest_charge"), i.text("id")
+	w["actionable"], w["fraud_type"] = true, "unauthorized_use_of_card"
+	if err := d.insert(w, i.text("id"), ""); err != nil {
+		return err
+	}
+	return d.emit("radar.early_fraud_warning.created", w)
 }
