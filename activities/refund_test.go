@@ -330,10 +330,13 @@ func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
 		if known {
 			w.round()
 		}
-		r := w.mustOrder(c)
-		w.round()
-		require.Equal(t, known, r.Amount == 3000)
+		if !known { // the card network refuses more than what is left, and the round learns of the other refund
+			require.Equal(t, money.Amount(5000), w.mustOrder(c).Amount)
+			w.round()
+		}
 		require.Equal(t, money.Amount(3000), w.mustOrder(c).Amount)
+		w.round()
+		require.Equal(t, checkout.RefundSucceeded, w.mustOrder(c).Status)
 		require.Equal(t, refunded, w.ledger())
 		w.requireAgrees("refunded")
 		require.Empty(t, w.open(books.FindingRefundShort))
