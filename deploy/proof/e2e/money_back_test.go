@@ -49,7 +49,7 @@ func TestMoneyBack_InTestMode(t *testing.T) {
 	require.Equal(t, "refund_exceeds_payment", nothing.Field("error"))
 
 	temporal := e2e.TemporalClient(t, e2e.Shared)
-	e2e.AwaitRun(t, temporal, rest, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, 30*time.Second)
+	e2e.AwaitRun(t, temporal, rest, "the run of the refund ends", 30*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 
 	kept := m.Sell(e2e.CardSucceeds)
 	e2e.Await(t, "the next payout is kept", 30*time.Second, func() bool {
@@ -81,10 +81,18 @@ func TestMoneyBack_ADisputeIsOpened(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
 	session := m.Sell("4000000000000291")
-	dispute := func() e2e.Answer { return m.Must(http.StatusOK, http.MethodGet, "/v1/disputes?session="+session, "") }
-	e2e.Await(t, "a dispute", 60*time.Second, func() bool { return dispute().Field("data.0.status") == "needs_response" })
-	require.Equal(t, "fraudulent", dispute().Field("data.0.reason"))
-	require.NotNil(t, dispute().Field("data.0.respond_by"))
+	var disputes struct {
+		Data []struct {
+			Status, Reason string
+			RespondBy      time.Time `json:"respond_by"`
+		}
+	}
+	e2e.Await(t, "a dispute", 60*time.Second, func() bool {
+		list := m.Must(http.StatusOK, http.MethodGet, "/v1/disputes?session="+session, "")
+		return json.Unmarshal(list.Body, &disputes) == nil && len(disputes.Data) == 1
+	})
+	require.Equal(t, []string{"needs_response", "fraudulent"}, []string{disputes.Data[0].Status, disputes.Data[0].Reason})
+	require.True(t, disputes.Data[0].RespondBy.After(time.Now()))
 	require.Equal(t, "0.00 0.00 25.50", owns(m), "10.50 and a fee of 15.00")
 	list := string(m.Must(http.StatusOK, http.MethodGet, "/v1/balance/transactions", "").Body)
 	for _, part := range []string{`"type":"dispute","currency":"EUR","amount":-10.50`, `"type":"dispute_fee","currency":"EUR","amount":-15.00`} {
