@@ -42,7 +42,8 @@ type kind struct {
 type sampler func(m merchant.Merchant, metadata json.RawMessage, at time.Time) any
 
 // kinds holds every event type: those of the interface document in its order, then the others. Append a new one: the
-// first is the default type of a test event. api.TestEventTypes_WhateverListsThemHasThemAll compares every other list with this table.
+// first is the default type of a test event. api.TestEventTypes_WhateverListsThemHasThemAll compares every other list
+// with this table.
 var kinds = [...]kind{
 	{CheckoutCompleted, "A customer paid.", "CheckoutCompleted", true, false, sampleTransaction("")},
 	{CheckoutFailed, "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",

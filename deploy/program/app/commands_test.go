@@ -134,7 +134,8 @@ func TestCompletion_PrintsAScriptAndOffersWhatThereIs(t *testing.T) {
 		{[]string{"key", "create", "mer_1", "--mode", ""}, []string{"test", "live"}},
 		{[]string{"merchant", "create", "--mode", ""}, []string{"test", "live", "both"}},
 		{[]string{"merchant", "invite", "mer_1", "--role", ""}, []string{"owner", "developer", "viewer"}},
-		{[]string{"listen", "--events", ""}, []string{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"}},
+		{[]string{"listen", "--events", ""}, []string{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated",
+			"refund.succeeded", "refund.failed", "dispute.opened", "dispute.closed", "payout.reduced"}},
 		{[]string{"key", "revoke", ""}, nil}, // no proposals, also no file names
 	} {
 		out, _, err := run(t, append([]string{cobra.ShellCompNoDescRequestCmd}, c.words...)...)
