@@ -225,6 +225,11 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.run("whd_two", noon, running)
 			f.lastRun("whd_two").Unsent = true
 		}, "6 evt_ok"},
+		{"6: an opt-in event of a session with an address goes to no registration that lists others", func(f *Facts) {
+			f.Endpoints[0].Events = webhook.EventTypes[:5]
+			f.event("evt_refund", webhook.RefundSucceeded)
+			f.eventOf("evt_refund").WebhookURL = "http://127.0.0.1:1/"
+		}, ""},
 		{"6: the session's own address is not where it went", func(f *Facts) { f.eventOf("evt_ok").WebhookURL = "http://127.0.0.1:1/" }, "6 evt_ok"},
 		{"6: a test event went to two", func(f *Facts) {
 			for _, id := range []string{"wh_2", "wh_3"} {
