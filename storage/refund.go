@@ -219,7 +219,8 @@ func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last checkout.Re
 		return last, false, err
 	}
 	b, err := c.back(ctx, tx)
-	return last, last.Status != checkout.RefundPending && (b.Refunds == 0 || b.Left > 0), err
+	none := b.Refunds == 0 && !b.Refunded // one of an operator stands also when there was nothing left to send
+	return last, last.Status != checkout.RefundPending && (none || b.Left > 0), err
 }
 
 // orderRefund stores a refund of an amount of the charge, books it, and takes it from the payout. 0 is all that is
