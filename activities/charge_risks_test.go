@@ -46,10 +46,9 @@ func dispute(status books.RiskStatus) books.ChargeRisk {
 func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
 	t.Parallel()
 	undisputed := map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}
-	held := map[string]string{"acquirer:disputed": "1050", "merchant:payable": "-1050"}
-	lost := map[string]string{"expense:loss": "1050", "merchant:payable": "-1050"}
+	held := map[string]string{"acquirer:disputed": "1050", "merchant:disputed": "-1050"}
 	entries := map[books.RiskStatus]map[string]string{
-		books.RiskInquiry: undisputed, books.RiskOpen: held, books.RiskWon: undisputed, books.RiskLost: lost,
+		books.RiskInquiry: undisputed, books.RiskOpen: held, books.RiskWon: undisputed, books.RiskLost: {},
 	}
 	for name, course := range map[string][]books.RiskStatus{
 		"an inquiry that ends":      {books.RiskInquiry, books.RiskInquiry, books.RiskWon},
@@ -93,15 +92,13 @@ func TestLookAtCharges_BooksARiskThatIsOlderThanTheDecision(t *testing.T) {
 
 	storagetest.Finish(t, b.Store, b.owner.Ref(c.SessionID), c.TransactionID, storagetest.Succeeded)
 	require.Equal(t, map[string]string{
-		"acquirer:receivable": "-300", "acquirer:disputed": "1050", "expense:loss": "300", "merchant:payable": "-1050",
+		"acquirer:receivable": "-300", "acquirer:disputed": "1050", "merchant:disputed": "-1050", "merchant:payable": "300",
 	}, b.ledger())
 	b.compare()
 	require.NotContains(t, b.findings(), books.FindingLedgerDiffers)
 	b.atRisk(c, dispute(books.RiskWon), refund)
 	b.look()
-	require.Equal(t, map[string]string{
-		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
-	}, b.ledger())
+	require.Equal(t, map[string]string{"acquirer:receivable": "750", "merchant:payable": "-750"}, b.ledger())
 }
 
 // The report of its end may be lost.
