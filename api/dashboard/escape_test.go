@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage/storagetest/must"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -46,7 +47,11 @@ func TestPages_WhatOthersWroteIsText(t *testing.T) {
 			letters string
 			received
 		}{
-			{"oKerdNxflcwu", owner.open("/test/sessions/" + session.ID)},
+			{"oKerdNxflcwuR", owner.open("/test/sessions/" + session.ID)},
+			{"R", owner.open("/test/disputes")},
+			{"", owner.get("/test/refunds?status=" + query)},
+			{"", owner.get("/test/balance?type=" + query + "&currency=" + query)},
+			{"z", owner.post("/test/sessions/"+session.ID+"/refund", "amount", "z"+text, "reason", text)},
 			{"oe", owner.open("/test/sessions")},
 			{"q", owner.open("/test/sessions?search=" + query)},
 			{"", owner.get("/test/sessions?from=" + query + "&status=" + query)},
@@ -86,6 +91,7 @@ func (d *desk) harmfulSession(text string) checkout.Session {
 	})
 	d.pay(s, checkout.FailureCardDeclined)
 	d.pay(s, "")
+	d.dispute(s, books.RiskInquiry, func(r *books.ChargeRisk) { r.Reason = "R" + text })
 	d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, status = 'failed'`,
 		"d"+text, "n"+text, "x"+text, "f"+text)
 	method := fmt.Sprintf(`{"brand": %q, "last4": %q, "country": %q}`, "B"+text, "l"+text, "c"+text)

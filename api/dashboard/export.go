@@ -163,7 +163,7 @@ func (s *server) exportPayouts(v page.Visit, w http.ResponseWriter) error {
 		head: []string{
 			"id", "status", "created_at", "sent_at", "confirmed_at", "failed_at", "amount", "currency", "network_fee", "network",
 			"destination", "tx_hash", "source_amount", "source_currency", "exchange_rate", "failure", "session_id",
-			"transaction_id", "order_id",
+			"transaction_id", "order_id", "deducted",
 		},
 		row: payoutCells,
 	}.write(v, w)
@@ -174,8 +174,44 @@ func payoutCells(p checkout.Payout) []string {
 		p.ID, string(p.Status), checkout.FormatTime(p.CreatedAt), optionalTime(p.SentAt), optionalTime(p.ConfirmedAt),
 		optionalTime(p.FailedAt), p.Amount.String(), string(p.Currency), p.Fee.String(), p.Network, p.Destination, p.TxHash,
 		p.SourceAmount.String(), string(p.SourceCurrency), p.ExchangeRate.String(), string(p.Failure), p.SessionID,
-		p.TransactionID, orderID(p.Metadata),
+		p.TransactionID, orderID(p.Metadata), p.Deducted.String(),
 	}
+}
+
+// exportRefunds serves GET …/refunds.csv with the filters of the list.
+func (s *server) exportRefunds(v page.Visit, w http.ResponseWriter) error {
+	return export[checkout.Refund]{
+		selection: s.refunds(v), name: "refunds",
+		head: []string{
+			"id", "status", "created_at", "ended_at", "amount", "currency", "fee_returned", "reason", "failure", "session_id",
+			"transaction_id", "order_id",
+		},
+		row: func(r checkout.Refund) []string {
+			return []string{
+				r.ID, string(r.Status), checkout.FormatTime(r.CreatedAt), optionalTime(r.EndedAt), r.Amount.String(),
+				string(r.Currency), r.FeeReturned.String(), string(r.Reason), string(r.Failure()), r.SessionID, r.TransactionID,
+				orderID(r.Metadata),
+			}
+		},
+	}.write(v, w)
+}
+
+// exportDisputes serves GET …/disputes.csv with the filters of the list.
+func (s *server) exportDisputes(v page.Visit, w http.ResponseWriter) error {
+	return export[checkout.Dispute]{
+		selection: s.disputes(v), name: "disputes",
+		head: []string{
+			"id", "status", "created_at", "respond_by", "closed_at", "amount", "currency", "fee", "reason", "session_id",
+			"transaction_id", "order_id",
+		},
+		row: func(d checkout.Dispute) []string {
+			return []string{
+				d.ID, string(d.Status), checkout.FormatTime(d.CreatedAt), optionalTime(d.RespondBy), optionalTime(d.ClosedAt),
+				d.Amount.String(), string(d.Currency), d.Fee.String(), d.Reason, d.SessionID, d.TransactionID,
+				orderID(d.Metadata),
+			}
+		},
+	}.write(v, w)
 }
 
 // exportBalance serves GET …/balance.csv with the filters of the list.

@@ -133,6 +133,18 @@ func sumsByStatus(sums []storage.PayoutSum) (all []payoutSums) {
 // Failure returns the reason of a failed payout in words.
 func (r payoutRow) Failure() string { return strings.TrimSuffix(r.Payout.Failure.Message(), ".") }
 
+// showDeduction returns in words what a payout does not pay, and why.
+func showDeduction(p checkout.Payout, d checkout.Deduction) string {
+	kept := showMoney(d.Amount, p.SourceCurrency) + " for "
+	switch debt := money.Currency(d.Source); {
+	case d.Type != checkout.DeductionRecovery:
+		return kept + string(d.Type) + " " + d.Source
+	case d.Owed != nil && debt != p.SourceCurrency:
+		return kept + showMoney(*d.Owed, debt) + " that you owed"
+	}
+	return kept + "what you owed"
+}
+
 // HoldText returns why the payout waits, "" when nothing holds it.
 func (r payoutRow) HoldText() string { return holdTexts[r.Hold] }
 
@@ -158,7 +170,7 @@ func (s *server) retryPayout(v page.Visit, session checkout.Session) (page.Answe
 	case errors.Is(err, checkout.ErrTransferStands):
 		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
 	case errors.Is(err, checkout.ErrPaymentRefunded):
-		return s.sessionPage(v, "The payment is refunded to the customer, so its payout cannot be retried.")
+		return s.sessionPage(v, "Nothing is left to pay, so the payout cannot be retried.")
 	}
 	return page.GoToAfter(err, v.Path("/sessions/"+session.ID), payoutRetried)
 }

@@ -90,19 +90,26 @@ func (s *server) expireSession(v page.Visit, before checkout.Session) (page.Answ
 	return page.GoToAfter(err, v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
-// refreshOften is for pages on which something may change at any moment.
-const refreshOften = "every 3s"
+// refreshOften is for pages on which something may change at any moment, and refreshLater for what takes longer.
+const (
+	refreshOften = "every 3s"
+	refreshLater = "every 10s"
+)
 
 // refresh returns how often the page reloads: often while the session or its payout can change,
-// less often while only its deliveries can.
+// less often while only its refunds and deliveries can.
 func (p sessionPage) refresh() string {
 	if p.Status == checkout.StatusPending || (p.Payout != nil && p.Payout.Status == checkout.PayoutPending) {
 		return refreshOften
 	}
+	pending := func(r checkout.Refund) bool { return r.Status == checkout.RefundPending }
+	if slices.ContainsFunc(p.Refunds, pending) {
+		return refreshLater
+	}
 	for _, e := range p.Events {
 		for _, d := range e.Deliveries {
 			if d.Status == webhook.DeliveryPending {
-				return "every 10s"
+				return refreshLater
 			}
 		}
 	}
@@ -135,6 +142,13 @@ func (p sessionPage) moments() []moment {
 	if p.Status == checkout.StatusPending && p.InFlight != nil {
 		all = append(all, moment{At: p.InFlight.CreatedAt, Status: "pending", Text: "Payment in progress"})
 	}
+	for _, r := range p.Refunds {
+		all = append(all, moment{At: r.CreatedAt, Status: "refund", Text: "Refund of " + showMoney(r.Amount, r.Currency)})
+	}
+	for _, d := range p.Disputes {
+		all = append(all, moment{At: d.CreatedAt, Status: "failed", Text: "Dispute of " + showMoney(d.Amount, d.Currency)})
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all
 }
 

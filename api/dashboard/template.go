@@ -62,7 +62,11 @@ var functions = template.FuncMap{
 
 	"balanceTypes": func() []checkout.BalanceTransactionType { return checkout.BalanceTransactionTypes },
 
-	"refundReasons": func() []checkout.RefundReason { return checkout.RefundReasons },
+	"refundReasons":   func() []checkout.RefundReason { return checkout.RefundReasons },
+	"refundStatuses":  func() []checkout.RefundStatus { return checkout.RefundStatuses },
+	"refundFailure":   refundFailure,
+	"disputeStatuses": func() []checkout.DisputeStatus { return checkout.DisputeStatuses },
+	"kept":            showDeduction,
 
 	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
 	"tableStatuses": func() []checkout.Status {
