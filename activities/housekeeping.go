@@ -36,6 +36,7 @@ type Housekeeping struct {
 	Secrets      *people.Secrets
 	Webhooks     *storage.Webhooks
 	Runs         Runs
+	Balances     *BalancePayer
 	// Failure defines when failing registrations are marked and put on hold. Its zero value does neither.
 	Failure storage.FailureRules
 }

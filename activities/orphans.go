@@ -46,8 +46,9 @@ const (
 //     before its hour is over has a run again, too.
 //   - Overdue rows, all of them.
 //
-// Its first round begins with two other steps. Payout addresses whose announced time has come take effect, so that the
-// deliveries of their events are found here once they are overdue. Registrations that fail are marked or put on hold.
+// Its first round begins with three other steps. Payout addresses whose announced time has come take effect, so that the
+// deliveries of their events are found here once they are overdue. Reserves are released, and available balances get a
+// payout. Registrations that fail are marked or put on hold.
 //
 // It returns after restartRound. The next call goes on from the result, and a further try from the last heartbeat.
 func (h *Housekeeping) RestartOrphans(ctx context.Context, done Restarts) (Restarts, error) {
@@ -74,6 +75,9 @@ func (r *restarter) round(ctx context.Context, until time.Time) error {
 	if !r.done.More {
 		countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
 		r.applyDueAddresses(ctx)
+		if r.Balances != nil {
+			r.Balances.pay(ctx)
+		}
 		r.judgeEndpoints(ctx)
 		if err := r.begin(ctx); err != nil {
 			return err

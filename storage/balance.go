@@ -23,27 +23,31 @@ func (s *Balances) Balance(ctx context.Context, owner checkout.Owner) ([]checkou
 	return got, pg.Wrap("balance", err)
 }
 
+// balanceSums selects the balances of the merchant $1 in the mode $2; $3 is the account of what we owe it.
+const balanceSums = `
+	WITH ledger AS (
+		SELECT asset AS currency, coalesce(-sum(amount) FILTER (WHERE account = $3), 0)::bigint AS total,
+			coalesce(-sum(amount) FILTER (WHERE account <> $3), 0)::bigint AS reserved
+		FROM ledger_posting WHERE mode = $2 AND account IN ($3, 'merchant:reserve') AND holder = $1 GROUP BY 1
+	), under_way AS (
+		SELECT p.source_currency AS currency, sum(p.source_amount - p.deducted)::bigint AS pending FROM payout p
+		WHERE p.merchant_id = $1 AND p.mode = $2 AND p.status = 'pending'
+			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
+			AND (p.transaction_id IS NULL OR EXISTS (SELECT FROM ledger_entry e
+				WHERE e.kind = 'charge' AND e.subject = p.transaction_id AND e.generation = 1))
+		GROUP BY 1
+	), sums AS (
+		SELECT currency, coalesce(total, 0) AS total, coalesce(reserved, 0) AS reserved, coalesce(pending, 0) AS pending
+		FROM ledger FULL JOIN under_way USING (currency)
+	)
+	SELECT currency, pending, greatest(total - pending, 0) AS available, reserved, greatest(pending - total, 0) AS owed
+	FROM sums`
+
 // balances adds up the postings of what we owe the merchant, in one snapshot with its payouts under way. A payout of
 // version 1.0.0 in test mode is not booked, and neither is its payment.
 func balances(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]checkout.Balance, error) {
-	return pg.Collect[checkout.Balance](ctx, from, `
-		WITH payable AS (
-			SELECT asset AS currency, -sum(amount)::bigint AS total FROM ledger_posting
-			WHERE mode = $2 AND account = $3 AND holder = $1 GROUP BY 1
-		), under_way AS (
-			SELECT p.source_currency AS currency, sum(p.source_amount - p.deducted)::bigint AS pending FROM payout p
-			WHERE p.merchant_id = $1 AND p.mode = $2 AND p.status = 'pending'
-				AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AND EXISTS (SELECT FROM ledger_entry e
-					WHERE e.kind = 'charge' AND e.subject = p.transaction_id AND e.generation = 1)
-			GROUP BY 1
-		), sums AS (
-			SELECT currency, coalesce(total, 0) AS total, coalesce(pending, 0) AS pending
-			FROM payable FULL JOIN under_way USING (currency)
-		)
-		SELECT currency, pending, greatest(total - pending, 0) AS available, 0::bigint AS reserved,
-			greatest(pending - total, 0) AS owed
-		FROM sums ORDER BY currency`, owner.MerchantID, owner.Mode, ledgerPayable)
+	return pg.Collect[checkout.Balance](ctx, from, balanceSums+` ORDER BY currency`,
+		owner.MerchantID, owner.Mode, ledgerPayable)
 }
 
 // total returns the sum of the merchant's balance transactions in a currency.
@@ -77,25 +81,22 @@ func (c paidCharge) requireBalance(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// noteDebt notes that the merchant may owe something, if it does. The note spares every other payout the sum of the
-// ledger: see RecoverDebt.
-func noteDebt(ctx context.Context, tx pgx.Tx, owner checkout.Owner) error {
+// noteBalance notes whether the merchant may owe something and may have an available balance. The notes spare every
+// other payout, and every look for payouts to make, the sum of the ledger. The merchant's row must be locked.
+func noteBalance(ctx context.Context, tx pgx.Tx, owner checkout.Owner) error {
 	all, err := balances(ctx, tx, owner)
 	if err != nil {
 		return err
 	}
+	owes, has := false, false
 	for _, b := range all {
-		if b.Owed > 0 {
-			return setDebtor(ctx, tx, owner, true)
-		}
+		owes, has = owes || b.Owed > 0, has || b.Available > 0
 	}
-	return nil
-}
-
-func setDebtor(ctx context.Context, tx pgx.Tx, owner checkout.Owner, owes bool) error {
-	_, err := tx.Exec(ctx, `
-		UPDATE merchant SET owes = array_remove(owes, $2) || CASE WHEN $3 THEN ARRAY[$2::text] ELSE '{}' END
-		WHERE id = $1 AND ($2 = ANY (owes)) <> $3`, owner.MerchantID, owner.Mode, owes)
+	_, err = tx.Exec(ctx, `
+		UPDATE merchant SET owes = array_remove(owes, $2) || CASE WHEN $3 THEN ARRAY[$2::text] ELSE '{}' END,
+			credits = array_remove(credits, $2) || CASE WHEN $4 THEN ARRAY[$2::text] ELSE '{}' END
+		WHERE id = $1 AND (($2 = ANY (owes)) <> $3 OR ($2 = ANY (credits)) <> $4)`,
+		owner.MerchantID, owner.Mode, owes, has)
 	return err
 }
 

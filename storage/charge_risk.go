@@ -352,7 +352,7 @@ func (c paidCharge) settleRisk(ctx context.Context, tx pgx.Tx, before, after not
 	if err == nil && after.Kind == books.RiskDispute {
 		err = c.publishDispute(ctx, tx, before, after)
 	}
-	return errors.Join(err, noteDebt(ctx, tx, c.owner()))
+	return errors.Join(err, noteBalance(ctx, tx, c.owner()))
 }
 
 func (c paidCharge) describe(r books.ChargeRisk) string {
@@ -428,7 +428,7 @@ func (c paidCharge) payDisputed(ctx context.Context, tx pgx.Tx) error {
 			err = c.restore(ctx, tx, checkout.DeductionDispute, source)
 		}
 	}
-	return errors.Join(err, noteDebt(ctx, tx, c.owner()))
+	return errors.Join(err, noteBalance(ctx, tx, c.owner()))
 }
 
 // PayoutRisks returns the risks of a payout's charge, oldest first.

@@ -30,23 +30,9 @@ func (s *PayoutReader) Debts(ctx context.Context, owner checkout.Owner) ([]Debt,
 	}
 	all, err := debts(ctx, s.pool, owner)
 	if err == nil && len(all) == 0 {
-		err = s.forgetDebtor(ctx, owner)
+		err = (&Balances{s.pool}).noteBalance(ctx, owner)
 	}
 	return all, pg.Wrap("debts", err)
-}
-
-// forgetDebtor removes the note that the merchant may owe something, unless a debt has arisen meanwhile.
-func (s *PayoutReader) forgetDebtor(ctx context.Context, owner checkout.Owner) error {
-	return pg.RunInTx(ctx, s.pool, "forget debtor", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, owner.MerchantID)
-		if err != nil {
-			return err
-		}
-		if err := setDebtor(ctx, tx, owner, false); err != nil {
-			return err
-		}
-		return noteDebt(ctx, tx, owner)
-	})
 }
 
 func debts(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]Debt, error) {
@@ -110,7 +96,8 @@ func (s *Payouts) recoverDebt(
 	ctx context.Context, ref checkout.Ref, rates map[money.Currency]*big.Rat,
 ) (checkout.Payout, error) {
 	return pg.InTx(ctx, s.pool, "recover debt", func(tx pgx.Tx) (checkout.Payout, error) {
-		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, ref.MerchantID)
+		percent, err := pg.Value[int64](ctx, tx, `
+			SELECT recovery_percent FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, ref.MerchantID)
 		if err != nil {
 			return checkout.Payout{}, err
 		}
@@ -123,6 +110,7 @@ func (s *Payouts) recoverDebt(
 		if err != nil {
 			return p.Payout, err
 		}
+		most := money.Amount(int64(p.Net()) * percent / 100)
 		for _, d := range owed {
 			rate := rates[d.Currency]
 			if d.Currency == p.SourceCurrency {
@@ -131,9 +119,11 @@ func (s *Payouts) recoverDebt(
 			if rate == nil {
 				continue
 			}
-			if err := p.recoverDebt(ctx, tx, d, rate); err != nil {
+			before := p.Net()
+			if err := p.recoverDebt(ctx, tx, d, rate, most); err != nil {
 				return p.Payout, err
 			}
+			most -= before - p.Net()
 		}
 		if p.Net() == 0 {
 			p.Failure = checkout.PayoutRecovered
@@ -143,14 +133,14 @@ func (s *Payouts) recoverDebt(
 	})
 }
 
-// recoverDebt deducts a debt, as far as the payout covers it. A debt in another currency is converted: the merchant
+// recoverDebt deducts a debt, at most the amount most of the payout. A debt in another currency is converted: the merchant
 // pays at most a minor unit more than the rate says.
-func (p *lockedPayout) recoverDebt(ctx context.Context, tx pgx.Tx, d Debt, rate *big.Rat) error {
+func (p *lockedPayout) recoverDebt(ctx context.Context, tx pgx.Tx, d Debt, rate *big.Rat, most money.Amount) error {
 	price := new(big.Rat).Mul(d.Owed.Coins(d.Currency), rate)
 	takes, pays := money.CeilAmount(price, p.SourceCurrency), d.Owed
-	if left := p.Net(); takes > left {
-		takes = left
-		pays = min(d.Owed, money.FloorAmount(new(big.Rat).Quo(left.Coins(p.SourceCurrency), rate), d.Currency))
+	if takes > most {
+		takes = most
+		pays = min(d.Owed, money.FloorAmount(new(big.Rat).Quo(most.Coins(p.SourceCurrency), rate), d.Currency))
 	}
 	if takes <= 0 || pays <= 0 {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,6 +30,7 @@ const (
 	ledgerFunding    = "funding"           // top-ups of wallets
 	ledgerSuspense   = "suspense"          // moved by nobody we know
 	ledgerDisputed   = "acquirer:disputed" // what the acquirer holds until a dispute is decided
+	ledgerReserve    = "merchant:reserve"  // what we keep of it for a time; holder: the merchant
 	ledgerContested  = "merchant:disputed" // what the merchant gets back if it wins a dispute; holder: the merchant
 	ledgerLoss       = "expense:loss"      // went back to customers, and no merchant bears it
 	ledgerSandbox    = "sandbox"           // the sandbox's card network and chain
@@ -39,6 +41,8 @@ const (
 	entryCharge    = "charge" // subject: the transaction, as of the next one
 	entryCost      = "charge_cost"
 	entryRefund    = "refund"             // subject: our refund; an even generation takes the one before back
+	entryReserve   = "reserve"            // subject: the transaction, as of the next one
+	entryRelease   = "release"            //
 	entryPayout    = "payout"             // subject: the payout, whose chain is the sandbox
 	entrySigned    = "transfer_signed"    // subject: the transfer, as of the next seven
 	entryFinal     = "transfer_confirmed" //
@@ -109,23 +113,23 @@ func (e entry) book(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// with books the entry in the statement of a decision about its subject, if a condition holds. No two postings have
-// one account.
+// with books the entry in the statement of a decision about its subject, if a condition holds. A statement may book one
+// entry of each kind. No two postings have one account.
 func (e entry) with(d *decisionSQL, condition string) {
 	accounts, holders, assets, amounts := e.columns()
-	d.sql += `, entry AS (
+	d.sql += strings.ReplaceAll(`, entry_KIND AS (
 			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
-			SELECT @mode, @entry_kind, @subject, @entry_generation::integer, @merchant FROM decided WHERE ` + condition + `
+			SELECT @mode, 'KIND', @subject, @generation_KIND::integer, @merchant FROM decided WHERE `+condition+`
 			RETURNING id
-		), posting AS (
+		), posting_KIND AS (
 			INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
-			SELECT entry.id, @mode, p.account, p.holder, p.asset, p.amount::numeric
-			FROM entry, unnest(@accounts::text[], @holders::text[], @assets::text[], @amounts::text[])
+			SELECT e.id, @mode, p.account, p.holder, p.asset, p.amount::numeric
+			FROM entry_KIND e, unnest(@accounts_KIND::text[], @holders_KIND::text[], @assets_KIND::text[], @amounts_KIND::text[])
 				AS p (account, holder, asset, amount)
-		)`
+		)`, "KIND", e.Kind)
 	maps.Copy(d.args, pgx.NamedArgs{
-		"entry_kind": e.Kind, "entry_generation": e.Generation, "accounts": accounts, "holders": holders, "assets": assets,
-		"amounts": amounts,
+		"generation_" + e.Kind: e.Generation, "accounts_" + e.Kind: accounts, "holders_" + e.Kind: holders,
+		"assets_" + e.Kind: assets, "amounts_" + e.Kind: amounts,
 	})
 }
 

@@ -37,7 +37,7 @@ func (s *Merchants) CreateMerchant(
 }
 
 const merchantColumns = `id, name, plan, fee_basis_points, fee_fixed, payment_attempts, order_id_guard,
-	suspended, created_at`
+	suspended, debt_limit, recovery_percent, reserve_basis_points, reserve_days, payout_delay_hours, created_at`
 
 // Merchants returns every merchant, newest first. Only operators may call it.
 func (s *Merchants) Merchants(ctx context.Context) ([]merchant.Merchant, error) {

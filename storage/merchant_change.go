@@ -24,6 +24,7 @@ type MerchantChange struct {
 	MerchantID      string
 	Name            *string
 	Plan            *merchant.Plan
+	Terms           *merchant.Terms
 	PaymentAttempts *int
 	OrderIDGuard    *bool
 	// Addresses belong to Mode. An entry with an empty address removes the address. The other settings hold in both modes.
@@ -154,6 +155,7 @@ func settingsDetail(before, after merchant.Merchant) (detail []string) {
 	guard := map[bool]string{true: "on", false: "off"}
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
 	note("plan", plan(before), plan(after))
+	note("terms", before.Terms.Words(), after.Terms.Words())
 	note("failed payments that end a session", before.PaymentAttempts, after.PaymentAttempts)
 	note("refusal of a second session for an order", guard[before.OrderIDGuard], guard[after.OrderIDGuard])
 	return detail
@@ -190,6 +192,9 @@ func (c MerchantChange) settings(m *merchant.Merchant) map[string]any {
 		previous["plan"], m.Plan = m.Plan, c.Plan.Name
 		m.FeeBasisPoints, m.FeeFixed = c.Plan.FeeBasisPoints, c.Plan.FeeFixed
 	}
+	if c.Terms != nil && c.Terms.Words() != m.Terms.Words() { // they are part of the plan
+		previous["plan"], m.Terms = m.Plan, *c.Terms
+	}
 	before := merchant.Settings{PaymentAttempts: m.PaymentAttempts,
 		OrderIDGuard: m.OrderIDGuard}
 	after := before
@@ -209,8 +214,10 @@ func (c MerchantChange) settings(m *merchant.Merchant) map[string]any {
 func updateMerchant(ctx context.Context, tx pgx.Tx, m merchant.Merchant) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, fee_fixed = $5,
-			payment_attempts = $6, order_id_guard = $7 WHERE id = $1`,
-		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
+			payment_attempts = $6, order_id_guard = $7, debt_limit = $8, recovery_percent = $9, reserve_basis_points = $10,
+			reserve_days = $11, payout_delay_hours = $12 WHERE id = $1`,
+		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard, m.DebtLimit,
+		m.RecoveryPercent, m.ReserveBasisPoints, m.ReserveDays, m.PayoutDelayHours)
 	return err
 }
 

@@ -68,13 +68,17 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 		WHERE t.mode = $1 AND `+where, mode, id)
 }
 
-// lockChargeOf is lockCharge for the charge of a payout.
+// lockChargeOf is lockCharge for the charge of a payout. A payout of a balance has none; it is locked alone.
 func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidCharge, error) {
 	transactionID, err := pg.Value[string](ctx, tx, `
-		SELECT transaction_id FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		SELECT coalesce(transaction_id, '') FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		payout.ID, payout.MerchantID, payout.Mode)
 	if err != nil {
 		return paidCharge{}, err
+	}
+	if transactionID == "" {
+		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, payout.MerchantID)
+		return paidCharge{MerchantID: payout.MerchantID, Mode: payout.Mode}, err
 	}
 	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
 }

@@ -80,9 +80,12 @@ type payment struct {
 	Receipts        bool // the merchant wants receipts by mail
 	FeeBasisPoints  int64
 	FeeFixed        money.Amount
-	Acquirer        checkout.Acquirer
-	ChainRef        string
-	Announced       bool // another payout address of the merchant, for the payout's currency
+	// What the merchant's plan keeps of the net, and for how long.
+	ReserveBasisPoints int64
+	ReserveDays        int
+	Acquirer           checkout.Acquirer
+	ChainRef           string
+	Announced          bool // another payout address of the merchant, for the payout's currency
 	// Version and SessionVersion change with every change of the payment's and the session's row.
 	Version, SessionVersion string
 }
@@ -114,7 +117,7 @@ func readPayment(ctx context.Context, from pg.Querier, ref checkout.Ref, transac
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
-		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed,
+		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed, m.reserve_basis_points, m.reserve_days,
 		       t.acquirer, t.chain_ref,
 		       EXISTS (SELECT FROM payout_address a WHERE a.merchant_id = $2 AND a.mode = $3
 		           AND a.currency = s.payout_currency AND a.next_at IS NOT NULL) AS announced,
@@ -168,6 +171,7 @@ func (p *payment) decidePayment(ctx context.Context, to pg.Querier) (FollowUp, e
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
 		p.insertPayout(write, got.PayoutID)
 		p.chargeEntry().with(write, "true")
+		p.keepReserve(write, got.PayoutID)
 		p.mailReceipt(write)
 	}
 	var err error
@@ -221,14 +225,15 @@ func (p *payment) write() *decisionSQL {
 func (p *payment) insertPayout(with *decisionSQL, id string) {
 	with.sql += `, payout AS (
 			INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
-				source_amount, source_currency, exchange_rate, created_at)
+				source_amount, source_currency, deducted, exchange_rate, created_at)
 			SELECT @payout, @session, @subject, @merchant, @mode, 'pending', @payout_currency, coalesce(a.network, @network),
-				coalesce(a.address, ''), @net, @currency, @rate, @at
+				coalesce(a.address, ''), @net, @currency, @reserved::bigint, @rate, @at
 			FROM decided LEFT JOIN current_payout_address a ON a.merchant_id = @merchant AND a.mode = @mode
 				AND a.currency = @payout_currency
 		)`
 	maps.Copy(with.args, pgx.NamedArgs{
 		"payout": id, "payout_currency": p.PayoutCurrency, "network": p.PayoutCurrency.Network(), "currency": p.Currency,
+		"reserved": p.reserved(),
 	})
 }
 

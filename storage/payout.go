@@ -15,21 +15,23 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// payoutColumns and payoutJoin read a checkout.Payout.
+// payoutColumns and payoutJoin read a checkout.Payout. payoutChain is the chain that it is paid on.
 const (
+	payoutChain   = `coalesce(t.chain_ref, p.chain_ref)`
 	payoutColumns = `
-		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status,
+		p.id, coalesce(p.session_id, '') AS session_id, coalesce(p.transaction_id, '') AS transaction_id, p.merchant_id, p.mode, p.status,
 		p.amount || ' ' || p.currency AS amount, p.currency, p.network, p.destination,
 		p.source_amount, p.source_currency, p.deducted, coalesce((SELECT jsonb_agg(jsonb_build_object('type', d.type,
 			'source', d.source, 'amount', d.amount, 'owed', d.owed) ORDER BY d.created_at) FROM payout_deduction d
 			WHERE d.payout_id = p.id AND p.deducted > 0), '[]') AS deductions, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
-		t.exchange_rate AS locked_rate, t.rate_until,
+		coalesce(t.exchange_rate, p.exchange_rate) AS locked_rate, CASE WHEN p.transaction_id IS NULL THEN p.created_at + interval '24 hours' ELSE t.rate_until END AS rate_until,
 		EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = t.id) AS disputed,
-		s.metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
+		coalesce(s.metadata, '{}') AS metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
 		p.failed_at`
 	payoutJoin = `
-		FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode
-		JOIN transaction t ON t.id = p.transaction_id AND t.merchant_id = p.merchant_id AND t.mode = p.mode`
+		FROM payout p LEFT JOIN checkout_session s
+			ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode
+		LEFT JOIN transaction t ON t.id = p.transaction_id AND t.merchant_id = p.merchant_id AND t.mode = p.mode`
 )
 
 // Payout returns one payout. It returns checkout.ErrNotFound.
@@ -65,7 +67,7 @@ func (s *PayoutReader) PayoutToSend(ctx context.Context, ref checkout.Ref) (Payo
 
 func payoutToSend(ctx context.Context, from pg.Querier, ref checkout.Ref) (PayoutToSend, error) {
 	got, err := pg.One[PayoutToSend](ctx, from, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, t.chain_ref AS chain,
+		SELECT `+payoutColumns+`, p.signed_transfer AS recorded, `+payoutChain+` AS chain,
 			coalesce((SELECT behavior FROM sandbox_charge c WHERE c.transaction_id = p.transaction_id), '') AS behavior,
 			`+payoutsSuspended+` AS suspended, (SELECT p.mode = ANY (m.owes) FROM merchant m WHERE m.id = p.merchant_id)
 				AS may_owe`+
@@ -87,7 +89,7 @@ func (s *PayoutReader) PayoutsToBatch(
 	got, err := pg.Collect[row](ctx, s.pool, `
 		SELECT `+payoutColumns+`, clock_timestamp() - CASE p.hold WHEN 'away' THEN p.created_at
 			ELSE coalesce(p.next_action_at, p.created_at) END AS waited`+payoutJoin+`
-		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
+		WHERE p.mode = $1 AND `+payoutChain+` = $2 AND p.network = $3 AND p.status = 'pending' AND p.failure = ''
 			AND (p.hold = 'away' OR coalesce(p.next_action_at, p.created_at) <= clock_timestamp())
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 			AND NOT (p.hold = 'suspended' AND `+payoutsSuspended+`)
@@ -194,6 +196,7 @@ type lockedPayout struct {
 	NotBefore       time.Time  `db:"-"` // nothing is signed earlier
 	Standing        bool       // a signed transfer of it may still pay it
 	Recorded        bool       // the sandbox has a transfer of it, which pays or has failed
+	DelayHours      *int       // from its payment to its signature; nil: the installation's
 	OnChain         bool       // it is paid on a real chain
 	SizeReleased    bool       // an operator lets it pass whatever its size
 	RiskReleased    bool       // an operator accepted the risks that were known then
@@ -228,9 +231,11 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 	return pg.One[lockedPayout](ctx, from, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AS standing, p.signed_transfer IS NOT NULL AS recorded, t.chain_ref <> 'sandbox' AS on_chain,
+				AS standing, p.signed_transfer IS NOT NULL AS recorded, `+payoutChain+` <> 'sandbox' AS on_chain,
 			p.size_released_at IS NOT NULL AS size_released, p.risk_released_at IS NOT NULL AS risk_released,
 			`+payoutsSuspended+` AS suspended,
+			CASE WHEN p.transaction_id IS NULL THEN 0
+				ELSE (SELECT m.payout_delay_hours FROM merchant m WHERE m.id = p.merchant_id) END AS delay_hours,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
@@ -277,7 +282,7 @@ func (p *lockedPayout) decidePayout(
 		"version": p.Version,
 	}}
 	if p.Status == checkout.PayoutSent && !p.OnChain {
-		p.sandboxEntry().with(&decision, `
+		p.sandboxEntry().with(&decision, `@charge = '' OR
 			EXISTS (SELECT FROM ledger_entry WHERE kind = 'charge' AND subject = @charge AND generation = 1)`)
 		decision.args["charge"] = p.TransactionID
 	}

@@ -18,7 +18,7 @@ type PayoutSum struct {
 	SourceCurrency money.Currency       // "" in a sum of payouts
 	Payouts        int
 	Amount         string       // decimal in Currency; "" while none has an amount
-	Source         money.Amount // in SourceCurrency, after the fee
+	Source         money.Amount // in SourceCurrency, after the fee and the deductions
 }
 
 // SumPayouts adds up the payouts that a list shows on all its pages, ordered by status and currency. p bounds the
@@ -31,8 +31,8 @@ func (s *PayoutReader) SumPayouts(
 	sums, err = pg.Collect[PayoutSum](ctx, s.pool, `
 		SELECT status, coalesce(currency, '') AS currency, coalesce(source_currency, '') AS source_currency,
 			count(*) AS payouts, coalesce(sum(nullif(amount, '')::numeric)::text, '') AS amount,
-			CASE WHEN source_currency IS NULL THEN 0 ELSE sum(source_amount) END::bigint AS source
-		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount FROM payout p `+q.SQL+`) p
+			CASE WHEN source_currency IS NULL THEN 0 ELSE sum(net) END::bigint AS source
+		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount - p.deducted AS net FROM payout p `+q.SQL+`) p
 		GROUP BY GROUPING SETS ((status, currency), (status, source_currency)) ORDER BY 1, 2, 3`, q.Args...)
 	if err != nil {
 		return nil, false, pg.Wrap("sum of payouts", err)

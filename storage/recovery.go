@@ -34,7 +34,7 @@ func (s *Treasury) PayoutsTo(ctx context.Context, a TreasuryAccount, o treasury.
 	got, err := pg.Collect[checkout.Payout](ctx, s.pool, `
 		SELECT `+payoutColumns+payoutJoin+`
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
-		WHERE p.mode = $1 AND t.chain_ref = $2 AND p.network = $3 AND p.currency = $4
+		WHERE p.mode = $1 AND `+payoutChain+` = $2 AND p.network = $3 AND p.currency = $4
 			AND (lower($5) IN (lower(p.destination), lower(d.address)) OR EXISTS (
 				SELECT FROM jsonb_array_elements(p.retried) former WHERE lower(former->>'destination') = lower($5)))
 			AND p.status IN ('pending', 'failed')

@@ -189,7 +189,7 @@ func (c paidCharge) standRefund(ctx context.Context, tx pgx.Tx, r checkout.Refun
 	} else {
 		err = c.endEmptyPayout(ctx, tx, checkout.PayoutRefunded)
 	}
-	return errors.Join(err, noteDebt(ctx, tx, c.owner()))
+	return errors.Join(err, noteBalance(ctx, tx, c.owner()))
 }
 
 // fallRefund takes back what standRefund did, unless the payout is paid by now: then the merchant is owed it.

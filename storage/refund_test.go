@@ -156,11 +156,56 @@ func TestOrderRefund_NeedsABalanceOrALimit(t *testing.T) {
 	require.ErrorIs(t, must.Err(f.refund(t, unpaid, 0)), checkout.ErrNotPaid)
 }
 
+func TestReserve_IsKeptReleasedOnceAndPaidWithoutASession(t *testing.T) {
+	f := newFixture(t)
+	f.Exec(t, `UPDATE merchant SET reserve_basis_points = 1000, reserve_days = 90`)
+	big := func(n *storage.NewSession) { n.Amount = 20_000 }
+	s := f.sale(t, big) // net 198.00
+	require.Equal(t, checkout.Balance{Currency: "EUR", Pending: 17820, Reserved: 1980}, f.balance(t))
+	sent := f.sends(t, s)
+	require.Equal(t, []any{checkout.PayoutSent, []checkout.Deduction{{Type: "reserve", Source: s.payment, Amount: 1980}}},
+		[]any{sent.Status, sent.Deductions})
+	require.Equal(t, checkout.Balance{Currency: "EUR", Reserved: 1980}, f.balance(t))
+
+	release := func() int { return must.Get(f.Balances.ReleaseReserves(t.Context(), 10))(t) }
+	require.Zero(t, release(), "its time is not over")
+	f.Exec(t, `UPDATE reserve SET release_at = now()`)
+	require.Equal(t, 1, release())
+	require.Zero(t, release())
+	require.Equal(t, checkout.Balance{Currency: "EUR", Available: 1980}, f.balance(t))
+
+	payable := func() []storage.BalancePayout { return must.Get(f.Balances.PayableBalances(t.Context()))(t) }
+	due := payable()
+	require.Equal(t, []storage.BalancePayout{{
+		Owner: s.session.Owner, Amount: 1980, Currency: money.EUR, PayoutCurrency: money.USDC, Network: "ethereum",
+		Destination: "0xabc", Chain: checkout.ChainSandbox,
+	}}, due)
+	for _, made := range []bool{true, false} {
+		require.Equal(t, made, must.Get(f.Balances.CreateBalancePayout(t.Context(), due[0], money.MustRate("1.08")))(t))
+	}
+	require.Equal(t, checkout.Balance{Currency: "EUR", Pending: 1980}, f.balance(t))
+	all := must.Get(f.Payouts.Payouts(t.Context(), s.session.Owner, storage.PayoutFilter{}, pg.Page{Limit: 2}))(t)
+	paid := f.sends(t, sale{payout: all[0].Ref})
+	require.Equal(t, []any{checkout.PayoutSent, "", "21.362616"}, []any{paid.Status, paid.SessionID, paid.Amount.String()})
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+	list := must.Get(f.Balances.Transactions(t.Context(), s.session.Owner, storage.BalanceFilter{}, pg.Page{Limit: 10}))(t)
+	var types []checkout.BalanceTransactionType
+	for _, b := range list {
+		types = append(types, b.Type)
+	}
+	require.Equal(t, []checkout.BalanceTransactionType{"payout", "release", "payout", "reserve", "payment"}, types)
+	require.Equal(t, paid.ID, list[0].Source)
+
+	f.Exec(t, `UPDATE reserve SET released_at = NULL`)
+	require.Error(t, must.Err(f.Balances.ReleaseReserves(t.Context(), 10)), "the ledger refuses a second release")
+}
+
 // TestMoneyBack_RandomSequences orders, decides and returns refunds, opens and decides disputes, and pays, in any order.
 // After each step the balance is what the rows say, no deduction is larger than its payout, and no cent was gained.
 func TestMoneyBack_RandomSequences(t *testing.T) {
 	f := newFixture(t)
-	f.Exec(t, `UPDATE merchant SET debt_limit = 1000000000, fee_basis_points = 290, fee_fixed = 30`)
+	f.Exec(t, `UPDATE merchant SET debt_limit = 1000000000, fee_basis_points = 290, fee_fixed = 30,
+		reserve_basis_points = 1000, reserve_days = 1`)
 	for i := range *sequences {
 		random := rand.New(rand.NewPCG(47, uint64(i)))
 		f.sequence(t, random, fmt.Sprintf("sequence %d", i))
@@ -186,7 +231,7 @@ func (f fixture) sequence(t *testing.T, random *rand.Rand, name string) {
 		}
 	)
 	for step := range 3 + random.IntN(10) {
-		switch op := random.IntN(7); {
+		switch op := random.IntN(8); {
 		case op <= 1:
 			r, err := f.refund(t, s, money.Amount(random.IntN(int(s.session.Amount)))*money.Amount(random.IntN(2)))
 			if expect(err, checkout.ErrConflict); err == nil {
@@ -206,6 +251,9 @@ func (f fixture) sequence(t *testing.T, random *rand.Rand, name string) {
 		case op == 6:
 			_, err := f.Payouts.RetryPayout(t.Context(), s.payout)
 			expect(err, checkout.ErrConflict)
+		case op == 7:
+			f.Exec(t, `UPDATE reserve SET release_at = now() WHERE transaction_id = $1 AND released_at IS NULL`, s.payment)
+			must.Get(f.Balances.ReleaseReserves(t.Context(), 10))(t)
 		}
 		f.requireSums(t, fmt.Sprintf("%s, step %d", name, step))
 	}
@@ -225,6 +273,7 @@ func (f fixture) requireSums(t *testing.T, where string) {
 			UNION ALL SELECT currency, -amount FROM charge_risk WHERE status IN ('open', 'lost')
 			UNION ALL SELECT fee_currency, -fee FROM charge_risk
 			UNION ALL SELECT source_currency, deducted - source_amount FROM payout WHERE status = 'sent'
+			UNION ALL SELECT currency, -amount FROM reserve WHERE released_at IS NULL
 			UNION ALL SELECT p.source_currency, -d.amount FROM payout_deduction d JOIN payout p ON p.id = d.payout_id
 				WHERE d.type = 'recovery' AND d.source <> p.source_currency
 			UNION ALL SELECT d.source, d.owed FROM payout_deduction d JOIN payout p ON p.id = d.payout_id

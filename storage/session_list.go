@@ -42,7 +42,7 @@ const minPrefix = 3
 const found = `
 	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = $3
-	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3
+	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3 AND session_id IS NOT NULL
 	UNION (SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2
 		AND metadata->>'order_id' ~>=~ $3 AND metadata->>'order_id' ~<=~ ($3 || $4) LIMIT 10000)
 	UNION (SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2

@@ -128,7 +128,11 @@ func (o SigningOrder) nextStep(
 	if p.lockedPayout, err = lockPayout(ctx, tx, p.priced.Ref); err != nil {
 		return got, err
 	}
-	p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
+	delay := o.Delay
+	if p.DelayHours != nil {
+		delay = time.Duration(*p.DelayHours) * time.Hour
+	}
+	p.NotBefore = p.CreatedAt.Add(delay) // a payout is made when its payment is completed
 	if err := o.addPayoutFacts(ctx, tx, facts, *p); err != nil {
 		return got, err
 	}

@@ -241,10 +241,10 @@ func requireCompared(ctx context.Context, from pg.Querier, payout checkout.Ref) 
 		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
 			CASE WHEN a.last THEN coalesce(a.compared_at > clock_timestamp() - $4::interval, false)
 				ELSE a.retired_at IS NOT NULL END AS compared
-		FROM payout p JOIN transaction t ON t.id = p.transaction_id JOIN (
+		FROM payout p LEFT JOIN transaction t ON t.id = p.transaction_id JOIN (
 			SELECT *, id = first_value(id) OVER (PARTITION BY mode, chain_id
 				ORDER BY coalesce(compared_at, created_at) DESC, id DESC) AS last FROM treasury_account) a
-			ON a.mode = p.mode AND t.chain_ref = a.chain_id
+			ON a.mode = p.mode AND `+payoutChain+` = a.chain_id
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY a.id`,
 		payout.ID, payout.MerchantID, payout.Mode, compareWithin)
 	if err != nil {

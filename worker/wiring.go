@@ -66,6 +66,7 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 		Deployment: w.DeploymentName,
 		BuildID:    w.BuildID,
 	}
+	options.Housekeeping.Balances = &activities.BalancePayer{Balances: w.Store.Balances, Payments: options.Payments}
 	live.follow(ctx, &options, w.RecordReport)
 	test.follow(ctx, &options, w.RecordReport)
 	return options, nil

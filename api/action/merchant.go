@@ -53,6 +53,17 @@ func ChangePlan(
 	return len(changed.Events) > 0, err
 }
 
+// ChangeTerms changes what a merchant's plan says beside the fee, and reports whether that is different now. Reconcile
+// informs the merchant's registrations. Error: checkout.ErrNotFound.
+func ChangeTerms(
+	ctx context.Context, merchants *storage.Merchants, merchantID string, terms merchant.Terms, by By,
+) (bool, error) {
+	changed, err := merchants.ChangeMerchant(ctx, storage.MerchantChange{
+		MerchantID: merchantID, Terms: &terms, By: by.Entry(bothModes(merchantID), "merchant.changed", ""),
+	})
+	return len(changed.Events) > 0, err
+}
+
 // StopAddressChange withdraws an announced change of a payout address. Error: checkout.ErrNotFound when no such change
 // is announced any more.
 func StopAddressChange(

@@ -11,13 +11,18 @@ ALTER TABLE refund
 UPDATE refund r SET merchant_id = t.merchant_id FROM transaction t WHERE t.id = r.transaction_id;
 
 -- What a payout does not pay of its source amount.
-ALTER TABLE payout ADD COLUMN deducted bigint NOT NULL DEFAULT 0; -- the sum of its deductions
+ALTER TABLE payout
+    ADD COLUMN deducted bigint NOT NULL DEFAULT 0, -- the sum of its deductions
+    -- A payout of a merchant's available balance has neither.
+    ALTER COLUMN session_id DROP NOT NULL,
+    ALTER COLUMN transaction_id DROP NOT NULL,
+    ADD COLUMN chain_ref text; -- of a payout without a payment
 CREATE TABLE payout_deduction (
     payout_id   text NOT NULL REFERENCES payout ON DELETE CASCADE,
     merchant_id text NOT NULL,
     mode        text NOT NULL,
-    type        text NOT NULL CHECK (type IN ('refund', 'dispute', 'recovery')),
-    source      text NOT NULL, -- id of the refund or dispute; the currency of a recovered debt
+    type        text NOT NULL CHECK (type IN ('refund', 'dispute', 'recovery', 'reserve')),
+    source      text NOT NULL, -- id of the refund, dispute or reserved payment; the currency of a recovered debt
     amount      bigint NOT NULL CHECK (amount > 0), -- minor units of the payout's source currency
     owed        bigint, -- what a recovery paid, in minor units of the debt's currency
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -33,6 +38,25 @@ ALTER TABLE charge_risk
     ADD COLUMN fee bigint NOT NULL DEFAULT 0, -- of the card network for a dispute, in minor units of fee_currency
     ADD COLUMN fee_currency text NOT NULL DEFAULT '';
 
+-- Modes in which a merchant may owe something, or may have an available balance: the ledger has the sums.
 ALTER TABLE merchant
-    ADD COLUMN owes text[] NOT NULL DEFAULT '{}', -- modes in which the merchant may owe something: the ledger has the sum
-    ADD COLUMN debt_limit bigint; -- minor units of any currency; null: the default
+    ADD COLUMN owes text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN credits text[] NOT NULL DEFAULT '{}',
+    -- What the merchant's plan says beside the fee.
+    ADD COLUMN debt_limit bigint, -- minor units of any currency; null: the default
+    ADD COLUMN recovery_percent integer NOT NULL DEFAULT 100, -- of a payout that pays a debt
+    ADD COLUMN reserve_basis_points integer NOT NULL DEFAULT 0, -- of each payment's net
+    ADD COLUMN reserve_days integer NOT NULL DEFAULT 0,
+    ADD COLUMN payout_delay_hours integer; -- from a payment to its payout; null: the installation's
+
+-- What is kept of a payment until release_at.
+CREATE TABLE reserve (
+    transaction_id text PRIMARY KEY,
+    merchant_id    text NOT NULL,
+    mode           text NOT NULL,
+    currency       text NOT NULL,
+    amount         bigint NOT NULL CHECK (amount > 0), -- minor units
+    release_at     timestamptz NOT NULL,
+    released_at    timestamptz
+);
+CREATE INDEX reserve_due ON reserve (release_at) WHERE released_at IS NULL;

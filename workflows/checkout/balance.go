@@ -6,14 +6,14 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// Balance is what the service owes a merchant in one fiat currency, and the other way round. Total is the sum of the
-// merchant's balance transactions: Pending + Available + Reserved - Owed.
+// Balance is what the service owes a merchant in one fiat currency, and the other way round. The sum of the merchant's
+// balance transactions is Pending + Available - Owed.
 type Balance struct {
 	Currency  money.Currency `json:"currency"`
 	Pending   money.Amount   `json:"pending"`   // of payouts that are under way and not signed
 	Available money.Amount   `json:"available"` // of no payout under way
-	Reserved  money.Amount   `json:"reserved"`
-	Owed      money.Amount   `json:"owed"` // by the merchant; later payouts pay it
+	Reserved  money.Amount   `json:"reserved"`  // kept for a time
+	Owed      money.Amount   `json:"owed"`      // by the merchant; later payouts pay it
 }
 
 // BalanceTransactionType is what changed a balance.
@@ -28,6 +28,8 @@ const (
 	BalanceRefundFailed BalanceTransactionType = "refund_failed"
 	BalanceDispute      BalanceTransactionType = "dispute"
 	BalanceDisputeFee   BalanceTransactionType = "dispute_fee"
+	BalanceReserve      BalanceTransactionType = "reserve"    // kept of a payment
+	BalanceRelease      BalanceTransactionType = "release"    // of what was kept
 	BalanceConversion   BalanceTransactionType = "conversion" // a debt in another currency
 	BalanceCorrection   BalanceTransactionType = "correction" // of an operator
 )
@@ -35,7 +37,7 @@ const (
 // BalanceTransactionTypes lists every kind of balance transactions.
 var BalanceTransactionTypes = []BalanceTransactionType{
 	BalancePayment, BalancePayout, BalancePayoutFailed, BalanceRefund, BalanceRefundFailed, BalanceDispute,
-	BalanceDisputeFee, BalanceConversion, BalanceCorrection,
+	BalanceDisputeFee, BalanceReserve, BalanceRelease, BalanceConversion, BalanceCorrection,
 }
 
 // BalanceTransaction is one change of a merchant's balance.

@@ -95,12 +95,13 @@ const (
 	DeductionRefund   DeductionType = "refund"
 	DeductionDispute  DeductionType = "dispute"
 	DeductionRecovery DeductionType = "recovery" // of what the merchant owed
+	DeductionReserve  DeductionType = "reserve"  // kept for a time
 )
 
 // Deduction is a part of a payout's source amount that it does not pay.
 type Deduction struct {
 	Type   DeductionType `json:"type"`
-	Source string        `json:"source"` // id of the refund or dispute; of a recovery, the currency of the debt
+	Source string        `json:"source"` // id of the refund, dispute or reserved payment; of a recovery, the currency of the debt
 	Amount money.Amount  `json:"amount"` // in the payout's source currency
 	// Owed is what a recovery paid, in the currency of the debt; nil for the others.
 	Owed *money.Amount `json:"owed,omitempty"`
@@ -137,8 +138,8 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 	}
 	return EncodeJSON(struct {
 		ID             string               `json:"id"`
-		SessionID      string               `json:"session_id"`
-		TransactionID  string               `json:"transaction_id"`
+		SessionID      *string              `json:"session_id"`     // null of a payout of the balance
+		TransactionID  *string              `json:"transaction_id"` // null of a payout of the balance
 		Status         PayoutStatus         `json:"status"`
 		Amount         money.Crypto         `json:"amount"`
 		Currency       money.PayoutCurrency `json:"currency"`
@@ -160,7 +161,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		ConfirmedAt    *string              `json:"confirmed_at,omitempty"`
 		FailedAt       *string              `json:"failed_at"`
 	}{
-		ID: p.ID, SessionID: p.SessionID, TransactionID: p.TransactionID, Status: p.Status, Amount: p.Amount,
+		ID: p.ID, SessionID: orNull(p.SessionID), TransactionID: orNull(p.TransactionID), Status: p.Status, Amount: p.Amount,
 		Currency: p.Currency, Network: p.Network, Destination: p.Destination, SourceAmount: p.SourceAmount,
 		SourceCurrency: p.SourceCurrency, Deductions: p.Deductions, ExchangeRate: p.ExchangeRate, LockedRate: p.LockedRate,
 		RateUntil: FormatOptionalTime(p.RateUntil), Fee: p.Fee, TxHash: orNull(p.TxHash), Failure: f,

@@ -88,6 +88,7 @@ type Merchant struct {
 	PaymentAttempts int          // failed payments that end a session, 1 to 10
 	OrderIDGuard    bool         // refuse a second open session for one order id
 	Suspended       Suspended    // by an operator
+	Terms                        // not set in Caller
 	CreatedAt       time.Time    // not set in Caller: requests do not need it
 }
 

@@ -65,7 +65,7 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 			},
 			run: withKeyless(keylessCall.stopAddress),
 		},
-		planCommand, suspendCommand, resumeCommand,
+		planCommand, termsCommand, suspendCommand, resumeCommand,
 		{
 			use:    "list",
 			short:  "List every merchant, newest first",
