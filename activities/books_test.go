@@ -294,6 +294,8 @@ func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
 	require.Empty(t, b.pending())
 
 	b.answer, b.refunds = checkout.RefundSucceeded, map[string]checkout.RefundResult{}
+	require.Equal(t, checkout.RefundFailed, must.Get(b.sendRefund(first.Ref))(t).Status)
+	require.Empty(t, b.refunds, "one that failed is not sent again")
 	require.NotEqual(t, first.ID, must.Get(b.Store.Refunds.RefundUnmatched(t.Context(), c.TransactionID))(t).ID)
 	require.NotContains(t, b.findings(), books.FindingRefundFailed)
 	require.NoError(t, must.Err(b.sendRefunds()))

@@ -19,8 +19,8 @@ type SendRefundResult struct {
 }
 
 // SendRefund sends a refund to the card network of its charge, or reads how it stands there, and records the answer
-// with its event and deliveries. A repeat refunds nothing twice: the refund's id is the network's idempotency key. It
-// fails with RefundNotFound.
+// with its event and deliveries. A repeat refunds nothing twice: the refund's id is the network's idempotency key. A
+// refund that failed is not sent again. It fails with RefundNotFound.
 func (a *Payments) SendRefund(ctx context.Context, in checkout.Ref) (SendRefundResult, error) {
 	r, err := a.Refunds.RefundToSend(ctx, in)
 	if errors.Is(err, storage.ErrFrozen) || errors.Is(err, storage.ErrNotCompared) {
@@ -29,6 +29,9 @@ func (a *Payments) SendRefund(ctx context.Context, in checkout.Ref) (SendRefundR
 	}
 	if err != nil {
 		return SendRefundResult{}, asFinal(ctx, err, contract.ErrTypeRefundNotFound)
+	}
+	if r.Status == checkout.RefundFailed || r.Status == checkout.RefundSucceeded && r.NetworkRef == "" {
+		return SendRefundResult{Status: r.Status}, nil // one that the network refused, or with nothing to send
 	}
 	cards, ok := a.networks(in.Mode).Cards[r.Acquirer]
 	if !ok {
