@@ -80,5 +80,5 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	require.NoError(t, w.Treasury.RecordComparison(t.Context(), account.ID, treasury.AccountSnapshot{}))
 	ref := w.livePayout()
 	got, _, _ := w.runPayout(ref, func() { must.Get(w.Refunds.RefundPayout(context.Background(), ref))(t) })
-	require.Equal(t, contract.PayoutResult{Failure: checkout.PayoutNetworkError}, got)
+	require.Equal(t, contract.PayoutResult{Failure: checkout.PayoutRefunded}, got)
 }
