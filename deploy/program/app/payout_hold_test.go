@@ -95,7 +95,8 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.Regexp(t, `unsettled +1 +20`, all)
 	require.Regexp(t, `LEDGER +ASSET +AMOUNT`, all)
 	require.Regexp(t, `acquirer:disputed +EUR +10\.50\n`, all)
-	require.Regexp(t, `merchant:payable +EUR +-10\.39\n`, all)
+	require.Regexp(t, `merchant:disputed +EUR +-10\.50\n`, all)
+	require.Regexp(t, `merchant:payable +EUR +0\.11\n`, all)
 	none := checkout.NewID(checkout.PrefixPayout)
 	for _, action := range []string{"release", "show"} {
 		o.refused("there is no payout "+none, "payout", action, none)
