@@ -250,6 +250,30 @@ func TestRisk_APartThatIsLostIsDeducted(t *testing.T) {
 	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
 }
 
+// What version 1.0.0 noted is a loss of ours, and holds the payout also when it is lost.
+func TestRisk_OfVersion100StaysOurLoss(t *testing.T) {
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.risk(t, ref, books.RiskDispute, books.RiskInquiry)
+	f.Exec(t, `UPDATE charge_risk SET debited = false, dispute_id = NULL`) // as the migration leaves its rows
+	for _, c := range []struct {
+		status books.RiskStatus
+		books  map[string]string
+	}{
+		{books.RiskOpen, map[string]string{"acquirer:receivable EUR": "0", "acquirer:disputed EUR": "10000"}},
+		{books.RiskLost, map[string]string{"acquirer:receivable EUR": "0", "acquirer:disputed EUR": "0", "expense:loss EUR": "10000"}},
+	} {
+		f.risk(t, ref, books.RiskDispute, c.status)
+		c.books["merchant:payable EUR"], c.books["revenue:fee EUR"] = "-9900", "-100"
+		require.Equal(t, c.books, f.ledger(t), c.status)
+		f.held(t, ref, checkout.HoldRisk)
+		require.Zero(t, f.read(t, ref).Deducted)
+	}
+	require.NoError(t, f.Store.Payouts.ReleasePayout(t.Context(), ref))
+	f.send(t, ref)
+	require.Equal(t, "0", f.ledger(t)["merchant:payable EUR"], "it is paid whole, and owes nothing")
+}
+
 // The release accepts the known risks, and later ones hold the payout again.
 func TestRisk_AnOperatorReleases(t *testing.T) {
 	f := newFixture(t)
