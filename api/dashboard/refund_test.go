@@ -60,6 +60,10 @@ func TestRefund_AFormRefundsOnce(t *testing.T) {
 	require.Equal(t, []any{money.Amount(6000), checkout.RefundDuplicate, checkout.RefundPending}, []any{r.Amount, r.Reason, r.Status})
 	require.WithinDuration(t, r.CreatedAt, must.Get(idTime(id))(t), time.Minute, "lists find a refund by the time in its id")
 	require.Equal(t, "1162.75", d.payout(payout).Net().String())
+	another, _ := d.paid(d.merchant, checkout.ModeTest)
+	owner.post("/test/sessions/"+another.ID+"/refund", "once", form.fields.Get("once"), "amount", "60.00", "reason", "duplicate").
+		leads("/test/sessions/" + another.ID + " refund_ordered")
+	require.Equal(t, 1, d.refunds(another), "its refund has another id")
 	owner.form(path+"/refund", path+"/refund").send("amount", "1").is(422).shows("Another refund of the payment is under way")
 }
 
@@ -166,4 +170,5 @@ func TestRefund_SaysWhatTheBalanceLacks(t *testing.T) {
 		shows("Your balance lacks 222.15 EUR for this refund.") // beyond the 1,000.00 that a merchant may owe in test mode
 	owner.form(path, path).send("amount", "1010.00", "password", password).is(303)
 	owner.get("/test/").shows("Owed by you <span>999.90 EUR")
+	owner.get("/test/sessions/" + sent.SessionID).shows(`hx-trigger="every 10s"`) // until the network has decided
 }
