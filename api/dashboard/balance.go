@@ -34,7 +34,8 @@ func (s *server) listBalance(v page.Visit) (page.Answer, error) {
 // balances returns the balances that are not zero.
 func (s *server) balances(v page.Visit) ([]checkout.Balance, error) {
 	all, err := s.Store.Balances.Balance(v.Context(), v.Owner())
-	return slices.DeleteFunc(all, func(b checkout.Balance) bool { return b == checkout.Balance{Currency: b.Currency} }), err
+	zero := func(b checkout.Balance) bool { return b == checkout.Balance{Currency: b.Currency} }
+	return slices.DeleteFunc(all, zero), err
 }
 
 func (s *server) balanceTransactions(v page.Visit) (l selection[checkout.BalanceTransaction]) {

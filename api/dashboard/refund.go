@@ -134,8 +134,8 @@ func (s *server) refundSession(v page.Visit, session checkout.Session) (page.Ans
 		return p.refuse(fault)
 	}
 	if err == nil && got.Amount != o.Amount {
-		return p.refuse("This form has already refunded " + showMoney(got.Amount, got.Currency) + ". Check whether you want " +
-			"another refund.")
+		return p.refuse("This form has already refunded " + showMoney(got.Amount, got.Currency) +
+			". Check whether you want another refund.")
 	}
 	return page.GoToAfter(err, v.Path("/sessions/"+session.ID), refundOrdered)
 }
