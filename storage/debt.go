@@ -146,25 +146,31 @@ func (p *lockedPayout) recoverDebt(ctx context.Context, tx pgx.Tx, d Debt, rate 
 		return nil
 	}
 	if d.Currency != p.SourceCurrency {
-		generation, err := lastGeneration(ctx, tx, entryConvert, p.ID)
-		if err != nil {
+		if err := p.convert(ctx, tx, p.SourceCurrency, takes); err != nil {
 			return err
 		}
-		from, to := big.NewInt(int64(takes)), big.NewInt(int64(pays))
-		err = entry{
-			Mode: p.Mode, Kind: entryConvert, Subject: p.ID, Generation: generation + 1, MerchantID: p.MerchantID,
-			Postings: []posting{
-				{ledgerPayable, p.MerchantID, string(p.SourceCurrency), from},
-				{ledgerExchange, "", string(p.SourceCurrency), new(big.Int).Neg(from)},
-				{ledgerExchange, "", string(d.Currency), to},
-				{ledgerPayable, p.MerchantID, string(d.Currency), new(big.Int).Neg(to)},
-			},
-		}.book(ctx, tx)
-		if err != nil {
+		if err := p.convert(ctx, tx, d.Currency, -pays); err != nil {
 			return err
 		}
 	}
 	return p.deduct(ctx, tx, checkout.Deduction{
 		Type: checkout.DeductionRecovery, Source: string(d.Currency), Amount: takes, Owed: &pays,
 	})
+}
+
+// convert books one side of a conversion: what the merchant pays, or with an amount below 0 what it gets. Each side is an
+// entry, because the list of the merchant's balance has a row for each.
+func (p *lockedPayout) convert(ctx context.Context, tx pgx.Tx, currency money.Currency, pays money.Amount) error {
+	generation, err := lastGeneration(ctx, tx, entryConvert, p.ID)
+	if err != nil {
+		return err
+	}
+	amount := big.NewInt(int64(pays))
+	return entry{
+		Mode: p.Mode, Kind: entryConvert, Subject: p.ID, Generation: generation + 1, MerchantID: p.MerchantID,
+		Postings: []posting{
+			{ledgerPayable, p.MerchantID, string(currency), amount},
+			{ledgerExchange, "", string(currency), new(big.Int).Neg(amount)},
+		},
+	}.book(ctx, tx)
 }

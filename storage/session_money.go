@@ -59,7 +59,7 @@ type SignedVersion struct {
 // LedgerEntry is an entry of the ledger about a payment or a transfer.
 type LedgerEntry struct {
 	Kind      string // such as "charge" or "transfer_signed"
-	Subject   string // id of the transaction or the transfer
+	Subject   string // id of the transaction, transfer, refund, risk or payout
 	CreatedAt time.Time
 	Postings  []LedgerBalance `db:"-"` // ordered by asset, then debits before credits
 }
@@ -96,7 +96,12 @@ func (s *SessionReader) SessionMoney(ctx context.Context, ref checkout.Ref) (Ses
 		FROM ledger_entry e JOIN ledger_posting l ON l.entry_id = e.id
 		WHERE e.mode = $2 AND e.subject IN (
 				SELECT id FROM transaction WHERE session_id = $3 AND merchant_id = $1 AND mode = $2
-				UNION ALL SELECT x.transfer_id FROM `+transfers+`)
+				UNION ALL SELECT x.transfer_id FROM `+transfers+`
+				UNION ALL SELECT r.id FROM refund r JOIN transaction t ON t.id = r.transaction_id
+					WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
+				UNION ALL SELECT r.id FROM charge_risk r JOIN transaction t ON t.id = r.transaction_id
+					WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
+				UNION ALL SELECT id FROM payout WHERE session_id = $3 AND merchant_id = $1 AND mode = $2)
 			AND (e.merchant_id = $1 OR e.merchant_id IS NULL AND NOT EXISTS (
 				SELECT FROM transfer_payout o WHERE o.transfer_id = e.subject AND o.merchant_id <> $1))
 		ORDER BY e.id, l.asset, l.amount < 0, l.account`, ref.MerchantID, ref.Mode, ref.ID)
