@@ -50,23 +50,10 @@ func balances(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]che
 		owner.MerchantID, owner.Mode, ledgerPayable)
 }
 
-// total returns the sum of the merchant's balance transactions in a currency.
-func total(all []checkout.Balance, currency money.Currency) (sum money.Amount) {
-	for _, b := range all {
-		if b.Currency == currency {
-			sum += b.Pending + b.Available + b.Reserved - b.Owed
-		}
-	}
-	return sum
-}
-
 // requireBalance returns a *checkout.InsufficientBalanceError when the merchant owes more than its limit after the
-// refund that was just booked, with everything that it still gets.
-func (c paidCharge) requireBalance(ctx context.Context, tx pgx.Tx) error {
-	all, err := balances(ctx, tx, c.owner())
-	if err != nil {
-		return err
-	}
+// refund that was just booked, with everything that it still gets in the refund's currency. What it owes in other
+// currencies counts one to one: payouts may pay that first.
+func (c paidCharge) requireBalance(ctx context.Context, tx pgx.Tx, all []checkout.Balance) error {
 	limit, err := pg.Value[*money.Amount](ctx, tx, `SELECT debt_limit FROM merchant WHERE id = $1`, c.MerchantID)
 	if err != nil {
 		return err
@@ -75,7 +62,15 @@ func (c paidCharge) requireBalance(ctx context.Context, tx pgx.Tx) error {
 		fallback := merchant.DefaultDebtLimit(c.Mode)
 		limit = &fallback
 	}
-	if missing := -total(all, c.Currency) - *limit; missing > 0 {
+	missing := -*limit
+	for _, b := range all {
+		if b.Currency == c.Currency {
+			missing -= b.Pending + b.Available + b.Reserved - b.Owed
+		} else {
+			missing += b.Owed
+		}
+	}
+	if missing > 0 {
 		return &checkout.InsufficientBalanceError{Missing: missing, Currency: c.Currency}
 	}
 	return nil
@@ -97,6 +92,18 @@ func noteBalance(ctx context.Context, tx pgx.Tx, owner checkout.Owner) error {
 			credits = array_remove(credits, $2) || CASE WHEN $4 THEN ARRAY[$2::text] ELSE '{}' END
 		WHERE id = $1 AND (($2 = ANY (owes)) <> $3 OR ($2 = ANY (credits)) <> $4)`,
 		owner.MerchantID, owner.Mode, owes, has)
+	return err
+}
+
+// lockMerchant locks the row of a merchant, whose balance is to change. It comes before the lock of a payout.
+func lockMerchant(ctx context.Context, tx pgx.Tx, id string) error {
+	_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, id)
+	return err
+}
+
+// lockMerchants is lockMerchant for several, in the order of their ids.
+func lockMerchants(ctx context.Context, tx pgx.Tx, ids []string) error {
+	_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE`, ids)
 	return err
 }
 

@@ -38,7 +38,8 @@ const availablePayouts = `
 	FROM (
 		SELECT b.*, (SELECT coalesce(sum(p.source_amount - p.deducted), 0) FROM payout p
 			WHERE p.merchant_id = $1 AND p.mode = $2 AND p.status = 'failed' AND p.status <> 'sent'
-				AND p.source_currency = b.currency) AS failed
+				AND p.source_currency = b.currency AND NOT EXISTS (SELECT FROM refund r
+					WHERE r.transaction_id = p.transaction_id AND r.reason <> 'merchant' AND ` + refundStands + `)) AS failed
 		FROM (` + balanceSums + `) b
 	) b CROSS JOIN LATERAL (
 		SELECT s.payout_currency, t.chain_ref FROM transaction t JOIN checkout_session s ON s.id = t.session_id
@@ -76,8 +77,7 @@ func (s *Balances) PayableBalances(ctx context.Context) ([]BalancePayout, error)
 // its run. It returns false when there is nothing to pay any more.
 func (s *Balances) CreateBalancePayout(ctx context.Context, b BalancePayout, rate money.Rate) (bool, error) {
 	return pg.InTx(ctx, s.pool, "create balance payout", func(tx pgx.Tx) (bool, error) {
-		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, b.MerchantID)
-		if err != nil {
+		if err := lockMerchant(ctx, tx, b.MerchantID); err != nil {
 			return false, err
 		}
 		now, err := payable(ctx, tx, b.Owner)
@@ -103,8 +103,7 @@ func (s *Balances) CreateBalancePayout(ctx context.Context, b BalancePayout, rat
 // noteBalance notes again what the merchant may owe and may have.
 func (s *Balances) noteBalance(ctx context.Context, owner checkout.Owner) error {
 	return pg.RunInTx(ctx, s.pool, "note balance", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, owner.MerchantID)
-		if err != nil {
+		if err := lockMerchant(ctx, tx, owner.MerchantID); err != nil {
 			return err
 		}
 		return noteBalance(ctx, tx, owner)

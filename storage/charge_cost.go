@@ -69,7 +69,7 @@ func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, 
 		WITH unavailable AS MATERIALIZED (SELECT t.id, t.session_id FROM transaction t
 			WHERE t.merchant_id = $1 AND t.mode = $2 AND t.status = 'succeeded' AND t.acquirer <> 'sandbox'
 				AND coalesce(t.available_at, 'infinity') > $3)
-		SELECT NOT EXISTS (SELECT FROM unavailable WHERE id = $4), (
+		SELECT $4 <> '' AND NOT EXISTS (SELECT FROM unavailable WHERE id = $4), (
 			SELECT coalesce(sum(x.value), 0)::bigint FROM unavailable u
 			JOIN payout p ON p.session_id = u.session_id AND p.transaction_id = u.id
 			JOIN transfer_payout x ON x.payout_id = p.id AND x.standing)`,

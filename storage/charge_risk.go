@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,7 @@ import (
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
+	"example.com/checkout/workflows/money"
 )
 
 // ChargeToCheck is a charge about which the card network must be asked.
@@ -40,10 +42,11 @@ func (s *Books) ChargesToCheck(
 			SELECT reference, id AS report FROM acquirer_event WHERE mode = $1 AND unseen
 			UNION ALL
 			SELECT t.acquirer_ref, NULL FROM charge_risk r JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
-			WHERE r.mode = $1 AND (r.status = 'open' OR r.status = 'inquiry' AND r.kind = 'dispute')
+			WHERE r.mode = $1 AND t.acquirer <> 'sandbox' AND (r.status = 'open' OR r.status = 'inquiry' AND r.kind = 'dispute')
 			UNION ALL
-			SELECT acquirer_ref, NULL FROM refund
-			WHERE mode = $1 AND status = 'succeeded' AND network_ref <> '' AND ended_at > now() - interval '`+returnable+`'
+			SELECT r.acquirer_ref, NULL FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id
+			WHERE r.mode = $1 AND r.status = 'succeeded' AND r.network_ref <> '' AND coalesce(t.acquirer, '') <> 'sandbox'
+				AND ended_at > now() - interval '`+returnable+`'
 				AND coalesce(asked_at, ended_at) < now() - interval '`+askedEvery+`') look
 		WHERE reference > $2 GROUP BY reference ORDER BY reference LIMIT $3`, mode, after, limit)
 	return got, pg.Wrap("charges to look at", err)
@@ -59,6 +62,9 @@ func (s *Books) RecordRisks(
 		c, err := lockCharge(ctx, tx, mode, byReference, look.Reference)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return found, err
+		}
+		if err == nil && c.Deciding && c.ChargedTo == ledgerSandbox {
+			return found, checkout.ErrPaymentUndecided // the sandbox reports again: its payments are decided without this lock
 		}
 		if err == nil {
 			if found, err = c.recordRisks(ctx, tx, risks); err != nil {
@@ -244,6 +250,10 @@ func bookRisks(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
 	}
 	c, err := lockCharge(ctx, tx, t.Mode, `t.id = $2`, t.ID)
 	for _, r := range risks {
+		if r.Kind == books.RiskDispute && r.DisputeID == "" && err == nil { // noted by version 1.0.0
+			r.DisputeID = checkout.NewID(checkout.PrefixDispute)
+			err = c.storeRisk(ctx, tx, r)
+		}
 		if err == nil {
 			err = c.bookRisk(ctx, tx, notedRisk{Debited: r.Debited}, r)
 		}
@@ -318,7 +328,7 @@ func (c paidCharge) riskPostings(r notedRisk, debited bool, sign int64) []postin
 
 // feePostings books that the merchant pays the card network's fee for a dispute, which is an expense of ours.
 func (c paidCharge) feePostings(r notedRisk, sign int64) []posting {
-	if r.Fee == 0 {
+	if r.Fee == 0 || !slices.Contains(money.Currencies, r.FeeCurrency) { // no payout could pay another currency
 		return nil
 	}
 	fee := big.NewInt(sign * int64(r.Fee))
@@ -340,10 +350,13 @@ func (c paidCharge) settleRisk(ctx context.Context, tx pgx.Tx, before, after not
 		return nil
 	}
 	source := cmp.Or(after.DisputeID, after.ID)
-	if before.gone() && !after.gone() {
+	if before.gone() == after.gone() && before.Amount == after.Amount {
+		source = "" // nothing is to be taken or given back
+	}
+	if source != "" && before.gone() {
 		err = c.restore(ctx, tx, checkout.DeductionDispute, source)
 	}
-	if !before.gone() && after.gone() && after.Currency == c.Currency {
+	if err == nil && source != "" && after.gone() && after.Currency == c.Currency {
 		err = c.deduct(ctx, tx, checkout.DeductionDispute, source, after.Amount)
 	}
 	if err == nil && after.Debited && after.Status == books.RiskLost {

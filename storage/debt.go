@@ -70,8 +70,8 @@ func debts(ctx context.Context, from pg.Querier, owner checkout.Owner) ([]Debt, 
 
 // RecoverDebt deducts what the merchant owes from a payout that is not signed, oldest debt first; a debt in another
 // currency at the rates of now. It returns the payout as it is then. When nothing is left, the payout is to fail with
-// checkout.PayoutRecovered. A repeat deducts only what is owed by then. It returns checkout.ErrNotFound and the errors
-// of rates.
+// checkout.PayoutRecovered. A repeat deducts only what is owed by then. A debt in a currency without a rate stays. It
+// returns checkout.ErrNotFound.
 func (s *Payouts) RecoverDebt(
 	ctx context.Context, p checkout.Payout, source checkout.RateSource,
 ) (checkout.Payout, error) {
@@ -104,6 +104,11 @@ func (s *Payouts) recoverDebt(
 		p, err := lockPayout(ctx, tx, ref)
 		// Refunds and disputes may take all of it. What an operator released is paid, although the merchant owes it then.
 		if err != nil || p.closed() || p.Recorded || p.Net() == 0 || p.RiskReleased {
+			return p.Payout, err
+		}
+		// A debt must not be paid with money that may go back to the customer.
+		risky, err := p.atRisk(ctx, tx)
+		if err != nil || risky {
 			return p.Payout, err
 		}
 		owed, err := debts(ctx, tx, ref.Owner)

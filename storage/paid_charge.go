@@ -21,6 +21,7 @@ type paidCharge struct {
 	Fee           money.Amount // ours
 	Currency      money.Currency
 	Paid          bool   // the transaction succeeded
+	Deciding      bool   // it is not decided yet
 	Booked        bool   // and the ledger has it; version 1.0.0 booked none of test mode
 	ChargedTo     string // the account of the ledger that the charge was debited to
 	PayoutID      string // "" when there is none
@@ -55,7 +56,7 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 	}
 	return pg.One[paidCharge](ctx, tx, `
 		SELECT t.id AS transaction_id, t.merchant_id, t.mode, coalesce(t.acquirer_ref, '') AS reference, s.amount, t.fee,
-			s.currency, t.status = 'succeeded' AS paid, coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
+			s.currency, t.status = 'succeeded' AS paid, t.status = 'processing' AS deciding, coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
 			EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				OR coalesce(p.status = 'pending' AND p.signed_transfer IS NOT NULL AND p.failure = '', false) AS standing,
 			EXISTS (SELECT FROM ledger_entry e
@@ -77,8 +78,7 @@ func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidChar
 		return paidCharge{}, err
 	}
 	if transactionID == "" {
-		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, payout.MerchantID)
-		return paidCharge{MerchantID: payout.MerchantID, Mode: payout.Mode}, err
+		return paidCharge{MerchantID: payout.MerchantID, Mode: payout.Mode}, lockMerchant(ctx, tx, payout.MerchantID)
 	}
 	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
 }

@@ -234,8 +234,7 @@ func readPayout(ctx context.Context, from pg.Querier, ref checkout.Ref) (lockedP
 				AS standing, p.signed_transfer IS NOT NULL AS recorded, `+payoutChain+` <> 'sandbox' AS on_chain,
 			p.size_released_at IS NOT NULL AS size_released, p.risk_released_at IS NOT NULL AS risk_released,
 			`+payoutsSuspended+` AS suspended,
-			CASE WHEN p.transaction_id IS NULL THEN 0
-				ELSE (SELECT m.payout_delay_hours FROM merchant m WHERE m.id = p.merchant_id) END AS delay_hours,
+			(SELECT m.payout_delay_hours FROM merchant m WHERE m.id = p.merchant_id) AS delay_hours,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint, p.xmin::text AS version`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }

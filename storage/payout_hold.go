@@ -173,6 +173,9 @@ func (s *Payouts) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) (checkout.Payout, error) {
 	err := pg.RunInTx(ctx, s.pool, "retry payout", func(tx pgx.Tx) error {
+		if err := lockMerchant(ctx, tx, ref.MerchantID); err != nil {
+			return err
+		}
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -196,7 +199,7 @@ func (s *Payouts) RetryPayout(
 			UPDATE payout p SET `+pendingAgain+`,
 				network = coalesce(a.network, p.network), destination = coalesce(a.address, ''),
 				amount = '', fee = '', tx_hash = '', signed_transfer = NULL,
-				next_action_at = $4, size_released_at = NULL, confirmed_at = NULL
+				next_action_at = $4, size_released_at = NULL, risk_released_at = NULL, confirmed_at = NULL
 			FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $2 AND a.mode = $3 AND a.currency = $5
 			WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 AND p.status = 'failed'`,
 			p.ID, p.MerchantID, p.Mode, p.Now, p.Currency)
@@ -205,6 +208,10 @@ func (s *Payouts) RetryPayout(
 		}
 		if tag.RowsAffected() != 1 {
 			return errors.New("the payout changed under its lock")
+		}
+		// What the payout left of the balance when it failed may be spent.
+		if err := noteBalance(ctx, tx, p.Owner); err != nil {
+			return err
 		}
 		// The next generation has the merchant's address of now, which is looked at anew, also when an
 		// operator had released the payout.
@@ -219,20 +226,22 @@ func (s *Payouts) RetryPayout(
 	return s.Payout(ctx, ref)
 }
 
-// requireNotRefunded returns checkout.ErrPaymentRefunded when nothing is left of the payout, or a refund of an operator
-// has not failed.
+// requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund of an operator has failed, and
+// checkout.ErrNothingLeft when the deductions of the payout leave nothing.
 func (p *lockedPayout) requireNotRefunded(ctx context.Context, tx pgx.Tx) error {
-	if p.Net() <= 0 {
-		return checkout.ErrPaymentRefunded
-	}
 	refunded, err := pg.Value[bool](ctx, tx, `
 		SELECT EXISTS (SELECT FROM refund r WHERE r.transaction_id = $1 AND r.mode = $2
 			AND r.reason <> 'merchant' AND `+refundStands+`)`,
 		p.TransactionID, p.Mode)
-	if err == nil && refunded {
-		err = checkout.ErrPaymentRefunded
+	switch {
+	case err != nil:
+		return err
+	case refunded || p.Net() <= 0 && p.Failure == checkout.PayoutRefunded:
+		return checkout.ErrPaymentRefunded
+	case p.Net() <= 0:
+		return checkout.ErrNothingLeft
 	}
-	return err
+	return nil
 }
 
 // requireOtherAddress returns a *checkout.AddressRevertedError when a transfer of the payout to the merchant's

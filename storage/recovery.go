@@ -103,6 +103,13 @@ func (s *Treasury) RecoverTransfer(ctx context.Context, r Recovered, by merchant
 // insert stores the transfer as SignTransfer does.
 func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 	payouts := pairOutputs(r.Payouts, r.Version.Outputs)
+	merchants := make([]string, len(payouts))
+	for i, p := range payouts {
+		merchants[i] = p.priced.MerchantID
+	}
+	if err := lockMerchants(ctx, tx, merchants); err != nil {
+		return err
+	}
 	for i := range payouts {
 		p := &payouts[i]
 		var err error
@@ -118,7 +125,15 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	return bookSigned(ctx, tx, a, payouts, r.TransferID)
+	if err := bookSigned(ctx, tx, a, payouts, r.TransferID); err != nil {
+		return err
+	}
+	for _, p := range payouts { // a refund after the transfer may have taken what it paid
+		if err := noteBalance(ctx, tx, p.Owner); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // append stores the version and returns its number. A version that came after a cancellation is not ours.

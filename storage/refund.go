@@ -96,7 +96,11 @@ func (s *Refunds) OrderRefund(
 		if got, err = c.orderRefund(ctx, tx, r, o.Amount); err != nil {
 			return got, err
 		}
-		if err := c.requireBalance(ctx, tx); err != nil {
+		all, err := balances(ctx, tx, c.owner())
+		if err != nil {
+			return got, err
+		}
+		if err := c.requireBalance(ctx, tx, all); err != nil {
 			return got, err
 		}
 		return got, pg.Audit(ctx, tx, by...)

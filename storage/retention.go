@@ -83,7 +83,17 @@ const deleteOldSessions = `
 		WHERE NOT EXISTS (SELECT FROM transaction t WHERE t.session_id = old.id AND t.acquirer_ref IS NOT NULL
 				AND (t.acquirer <> 'sandbox' OR t.chain_ref <> 'sandbox'))
 			AND NOT EXISTS (SELECT FROM payout p WHERE p.session_id = old.id AND p.status = 'pending')
+			AND NOT EXISTS (SELECT FROM reserve r JOIN transaction t ON t.id = r.transaction_id
+				WHERE t.session_id = old.id AND r.released_at IS NULL)
 			AND NOT EXISTS (SELECT FROM event e WHERE e.session_id = old.id)
+	), paid AS MATERIALIZED (
+		SELECT t.id FROM transaction t JOIN removable r ON t.session_id = r.id
+	), no_risk AS (
+		DELETE FROM charge_risk c USING paid WHERE c.transaction_id = paid.id
+	), no_refund AS (
+		DELETE FROM refund c USING paid WHERE c.transaction_id = paid.id
+	), no_reserve AS (
+		DELETE FROM reserve c USING paid WHERE c.transaction_id = paid.id
 	), no_payout AS (
 		DELETE FROM payout p USING removable r WHERE p.session_id = r.id
 	), no_payment AS (

@@ -71,8 +71,7 @@ func (s *Treasury) SignTransfer(ctx context.Context, o SigningOrder) (SigningRes
 			merchants[i] = p.MerchantID
 		}
 		// The merchant's limit counts transfers of all accounts.
-		_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE`, merchants)
-		if err != nil {
+		if err := lockMerchants(ctx, tx, merchants); err != nil {
 			return SigningResult{}, err
 		}
 		return o.decideOrder(ctx, tx, a)
@@ -137,6 +136,9 @@ func (o SigningOrder) nextStep(
 		return got, err
 	}
 	step, why := facts.Decide()
+	if step == treasury.SigningGo && p.Deducted != p.priced.Deducted && len(o.Payouts) > 1 {
+		step = treasury.SigningChanged // one payout must not delay those of the other merchants
+	}
 	got.Step = step
 	switch step {
 	case treasury.SigningEnded:

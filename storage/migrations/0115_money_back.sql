@@ -8,7 +8,18 @@ ALTER TABLE refund
     ADD COLUMN cause text NOT NULL DEFAULT '', -- the merchant's reason
     ADD COLUMN fee_returned bigint NOT NULL DEFAULT 0, -- minor units; merchants lose the amount less this
     ADD COLUMN next_action_at timestamptz; -- when a pending refund is followed again; null: as soon as possible
-UPDATE refund r SET merchant_id = t.merchant_id FROM transaction t WHERE t.id = r.transaction_id;
+-- Version 1.0.0 gave the whole fee back, and writes refunds without the merchant during an upgrade.
+UPDATE refund r SET merchant_id = t.merchant_id, fee_returned = CASE r.reason WHEN 'operator' THEN t.fee ELSE 0 END
+    FROM transaction t WHERE t.id = r.transaction_id;
+-- +goose StatementBegin
+CREATE FUNCTION refund_merchant() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT t.merchant_id INTO NEW.merchant_id FROM transaction t WHERE t.id = NEW.transaction_id;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER refund_merchant BEFORE INSERT ON refund
+    FOR EACH ROW WHEN (NEW.merchant_id IS NULL AND NEW.transaction_id IS NOT NULL) EXECUTE FUNCTION refund_merchant();
 
 -- What a payout does not pay of its source amount.
 ALTER TABLE payout

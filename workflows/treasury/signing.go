@@ -52,6 +52,8 @@ const (
 	SigningEnded  SigningStep = "ended"  // the payout is decided
 	SigningFreeze SigningStep = "freeze" // somebody else uses the account's key
 	SigningHold   SigningStep = "hold"
+	// SigningChanged: the payout pays another amount than when the transfer was priced. The next try prices it anew.
+	SigningChanged SigningStep = "changed"
 	SigningGo     SigningStep = "go"
 )
 

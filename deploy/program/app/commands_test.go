@@ -17,7 +17,7 @@ var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"customer", "customer erase", "delivery", "delivery failed", "finding", "finding close", "finding list", "health", "help",
 	"key", "key create", "key list", "key revoke", "listen", "master-key", "master-key new", "merchant",
-	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant reset-factor", "merchant resume", "merchant show", "merchant stop-address", "merchant suspend",
+	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant reset-factor", "merchant resume", "merchant show", "merchant stop-address", "merchant suspend", "merchant terms",
 	"payout", "payout release", "payout retry", "payout show", "refund", "release",
 	"replay", "report", "reseal", "setup", "treasury", "treasury cancel", "treasury freeze", "treasury recover",
 	"treasury show", "treasury thaw", "worker",
