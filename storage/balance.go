@@ -95,14 +95,8 @@ func noteBalance(ctx context.Context, tx pgx.Tx, owner checkout.Owner) error {
 	return err
 }
 
-// lockMerchant locks the row of a merchant, whose balance is to change. It comes before the lock of a payout.
-func lockMerchant(ctx context.Context, tx pgx.Tx, id string) error {
-	_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, id)
-	return err
-}
-
-// lockMerchants is lockMerchant for several, in the order of their ids.
-func lockMerchants(ctx context.Context, tx pgx.Tx, ids []string) error {
+// lockMerchants locks the rows of merchants whose balances are to change. It comes before the locks of their payouts.
+func lockMerchants(ctx context.Context, tx pgx.Tx, ids ...string) error {
 	_, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE`, ids)
 	return err
 }

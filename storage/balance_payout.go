@@ -77,7 +77,7 @@ func (s *Balances) PayableBalances(ctx context.Context) ([]BalancePayout, error)
 // its run. It returns false when there is nothing to pay any more.
 func (s *Balances) CreateBalancePayout(ctx context.Context, b BalancePayout, rate money.Rate) (bool, error) {
 	return pg.InTx(ctx, s.pool, "create balance payout", func(tx pgx.Tx) (bool, error) {
-		if err := lockMerchant(ctx, tx, b.MerchantID); err != nil {
+		if err := lockMerchants(ctx, tx, b.MerchantID); err != nil {
 			return false, err
 		}
 		now, err := payable(ctx, tx, b.Owner)
@@ -103,7 +103,7 @@ func (s *Balances) CreateBalancePayout(ctx context.Context, b BalancePayout, rat
 // noteBalance notes again what the merchant may owe and may have.
 func (s *Balances) noteBalance(ctx context.Context, owner checkout.Owner) error {
 	return pg.RunInTx(ctx, s.pool, "note balance", func(tx pgx.Tx) error {
-		if err := lockMerchant(ctx, tx, owner.MerchantID); err != nil {
+		if err := lockMerchants(ctx, tx, owner.MerchantID); err != nil {
 			return err
 		}
 		return noteBalance(ctx, tx, owner)

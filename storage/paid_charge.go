@@ -78,7 +78,7 @@ func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidChar
 		return paidCharge{}, err
 	}
 	if transactionID == "" {
-		return paidCharge{MerchantID: payout.MerchantID, Mode: payout.Mode}, lockMerchant(ctx, tx, payout.MerchantID)
+		return paidCharge{MerchantID: payout.MerchantID, Mode: payout.Mode}, lockMerchants(ctx, tx, payout.MerchantID)
 	}
 	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
 }

@@ -173,7 +173,7 @@ func (s *Payouts) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) (checkout.Payout, error) {
 	err := pg.RunInTx(ctx, s.pool, "retry payout", func(tx pgx.Tx) error {
-		if err := lockMerchant(ctx, tx, ref.MerchantID); err != nil {
+		if err := lockMerchants(ctx, tx, ref.MerchantID); err != nil {
 			return err
 		}
 		p, err := lockPayout(ctx, tx, ref)
@@ -216,6 +216,10 @@ func (s *Payouts) RetryPayout(
 		// The next generation has the merchant's address of now, which is looked at anew, also when an
 		// operator had released the payout.
 		if err := closeFindings(ctx, tx, p.Mode, []string{p.ID}, books.FindingPayoutSanctioned); err != nil {
+			return err
+		}
+		// A failed payout is available, so it hides what the merchant owes.
+		if err := noteBalance(ctx, tx, p.Owner); err != nil {
 			return err
 		}
 		return pg.Audit(ctx, tx, by...)

@@ -101,3 +101,18 @@ func TestSumPayouts_IsExactAndBounded(t *testing.T) {
 	_, complete = sum(owner, storage.PayoutFilter{Status: checkout.PayoutSent}, pg.Page{Limit: 2})
 	require.True(t, complete)
 }
+
+// A failed payout hides the debt, because it is available: nothing is owed until it is retried.
+func TestRetryPayout_PaysWhatTheMerchantOwes(t *testing.T) {
+	f := newFixture(t)
+	failed, paid := f.sale(t), f.sale(t)
+	must.Get(f.Payouts.FinishPayout(t.Context(), failed.payout, 0, checkout.PayoutNetworkError))(t)
+	require.Equal(t, checkout.PayoutSent, f.sends(t, paid).Status)
+	must.Get(f.refund(t, paid, 0))(t)
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+
+	must.Get(f.Payouts.RetryPayout(t.Context(), failed.payout))(t)
+	kept := f.sends(t, failed)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutRecovered}, []any{kept.Status, kept.Failure})
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+}

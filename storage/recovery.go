@@ -107,7 +107,7 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 	for i, p := range payouts {
 		merchants[i] = p.priced.MerchantID
 	}
-	if err := lockMerchants(ctx, tx, merchants); err != nil {
+	if err := lockMerchants(ctx, tx, merchants...); err != nil {
 		return err
 	}
 	for i := range payouts {

@@ -75,7 +75,7 @@ func (s *Balances) ReleaseReserves(ctx context.Context, limit int) (int, error) 
 // release releases a reserve once, also when several processes call it.
 func (s *Balances) release(ctx context.Context, d dueReserve) error {
 	return pg.RunInTx(ctx, s.pool, "release reserve", func(tx pgx.Tx) error {
-		if err := lockMerchant(ctx, tx, d.MerchantID); err != nil {
+		if err := lockMerchants(ctx, tx, d.MerchantID); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `

@@ -71,7 +71,7 @@ func (s *Treasury) SignTransfer(ctx context.Context, o SigningOrder) (SigningRes
 			merchants[i] = p.MerchantID
 		}
 		// The merchant's limit counts transfers of all accounts.
-		if err := lockMerchants(ctx, tx, merchants); err != nil {
+		if err := lockMerchants(ctx, tx, merchants...); err != nil {
 			return SigningResult{}, err
 		}
 		return o.decideOrder(ctx, tx, a)
