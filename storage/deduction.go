@@ -69,6 +69,32 @@ func (c paidCharge) restore(ctx context.Context, tx pgx.Tx, typ checkout.Deducti
 	return err
 }
 
+// revive makes ready a payout that a transfer has paid after all. A failed one becomes pending in the next generation,
+// because its merchant was told of the failure. Deductions but the n oldest are newer than the transfer: they are taken
+// back, and the merchant owes them. It returns checkout.ErrPaymentRefunded unless every refund by an operator has failed.
+func (p *lockedPayout) revive(ctx context.Context, tx pgx.Tx, n int) error {
+	if err := p.requireNotRefunded(ctx, tx); err != nil {
+		return err
+	}
+	if p.Status == checkout.PayoutFailed {
+		if err := p.set(ctx, tx, pendingAgain, p.Now); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		WITH newer AS (
+			SELECT type, source FROM payout_deduction WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3
+			ORDER BY created_at OFFSET $4
+		), taken AS (
+			DELETE FROM payout_deduction d USING newer
+			WHERE d.payout_id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND d.type = newer.type AND d.source = newer.source
+			RETURNING d.amount
+		)
+		UPDATE payout SET deducted = deducted - (SELECT coalesce(sum(amount), 0) FROM taken)
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode, n)
+	return err
+}
+
 // endPayout fails the charge's payout, unless it is paid, may be, or has failed.
 func (c paidCharge) endPayout(ctx context.Context, tx pgx.Tx, why checkout.PayoutFailure) error {
 	if c.PayoutID == "" || c.paidOut() {

@@ -167,8 +167,9 @@ const pendingAgain = `status = 'pending', generation = generation + 1, failure =
 // now, and with the same source amount. Payout.RateHolds says with which rate. It starts no run.
 //
 // It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
-// transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded unless every refund of the
-// payment has failed, and a *checkout.AddressRevertedError. by works as in CreateEndpoint.
+// transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded when refunds leave nothing of it or an
+// operator's refund has not failed, checkout.ErrNothingLeft when other deductions take all of it, and a
+// *checkout.AddressRevertedError. by works as in CreateEndpoint.
 func (s *Payouts) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
 ) (checkout.Payout, error) {
@@ -188,6 +189,12 @@ func (s *Payouts) RetryPayout(
 		}
 		if err := p.requireNotRefunded(ctx, tx); err != nil {
 			return err
+		}
+		if p.Net() == 0 && p.Failure != checkout.PayoutRefunded {
+			return checkout.ErrNothingLeft
+		}
+		if p.Net() == 0 {
+			return checkout.ErrPaymentRefunded
 		}
 		if err := lockAnnounced(ctx, tx, p.Owner, p.Currency); err != nil {
 			return err
@@ -218,10 +225,6 @@ func (s *Payouts) RetryPayout(
 		if err := closeFindings(ctx, tx, p.Mode, []string{p.ID}, books.FindingPayoutSanctioned); err != nil {
 			return err
 		}
-		// A failed payout is available, so it hides what the merchant owes.
-		if err := noteBalance(ctx, tx, p.Owner); err != nil {
-			return err
-		}
 		return pg.Audit(ctx, tx, by...)
 	})
 	if err != nil {
@@ -230,22 +233,16 @@ func (s *Payouts) RetryPayout(
 	return s.Payout(ctx, ref)
 }
 
-// requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund of an operator has failed, and
-// checkout.ErrNothingLeft when the deductions of the payout leave nothing.
+// requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund by an operator has failed.
 func (p *lockedPayout) requireNotRefunded(ctx context.Context, tx pgx.Tx) error {
 	refunded, err := pg.Value[bool](ctx, tx, `
 		SELECT EXISTS (SELECT FROM refund r WHERE r.transaction_id = $1 AND r.mode = $2
 			AND r.reason <> 'merchant' AND `+refundStands+`)`,
 		p.TransactionID, p.Mode)
-	switch {
-	case err != nil:
-		return err
-	case refunded || p.Net() <= 0 && p.Failure == checkout.PayoutRefunded:
-		return checkout.ErrPaymentRefunded
-	case p.Net() <= 0:
-		return checkout.ErrNothingLeft
+	if err == nil && refunded {
+		err = checkout.ErrPaymentRefunded
 	}
-	return nil
+	return err
 }
 
 // requireOtherAddress returns a *checkout.AddressRevertedError when a transfer of the payout to the merchant's

@@ -103,11 +103,7 @@ func (s *Treasury) RecoverTransfer(ctx context.Context, r Recovered, by merchant
 // insert stores the transfer as SignTransfer does.
 func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 	payouts := pairOutputs(r.Payouts, r.Version.Outputs)
-	merchants := make([]string, len(payouts))
-	for i, p := range payouts {
-		merchants[i] = p.priced.MerchantID
-	}
-	if err := lockMerchants(ctx, tx, merchants...); err != nil {
+	if err := lockMerchants(ctx, tx, merchantsOf(r.Payouts)...); err != nil {
 		return err
 	}
 	for i := range payouts {
@@ -116,8 +112,11 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 		if p.lockedPayout, err = lockGeneration(ctx, tx, p.priced.Payout); err != nil {
 			return err
 		}
-		if p.closed() {
+		if empty := p.Status == checkout.PayoutFailed && p.Net() == 0; p.Standing || p.closed() && !empty {
 			return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
+		}
+		if err := p.revive(ctx, tx, len(p.priced.Deductions)); err != nil {
+			return err
 		}
 	}
 	batch := &pgx.Batch{}
@@ -128,7 +127,7 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a accountRow) error {
 	if err := bookSigned(ctx, tx, a, payouts, r.TransferID); err != nil {
 		return err
 	}
-	for _, p := range payouts { // a refund after the transfer may have taken what it paid
+	for _, p := range payouts {
 		if err := noteBalance(ctx, tx, p.Owner); err != nil {
 			return err
 		}

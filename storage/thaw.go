@@ -59,7 +59,7 @@ type LostPayment struct {
 //
 // It returns a ShortageError while something is missing that the order does not name, or when less is missing,
 // checkout.ErrNotFound, a ClaimError when a payout cannot have been paid like this, and a NotFinalError or
-// ErrBehind when the ledger knows more than the final block of the order. A failed payout whose payment is
+// ErrBehind when the ledger knows more than the final block of the order. A failed payout whose payment an operator
 // refunded is checkout.ErrPaymentRefunded. It returns ErrOtherAccount unless every other account of the chain
 // is retired. An order to retire the account asks for no other one, and returns ErrNotFrozen.
 func (s *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
@@ -270,11 +270,17 @@ func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost
 	return err
 }
 
-// revive makes the transfer live again, and its failed payout pending in the next generation: its merchant was
-// told of the failure.
+// revive makes the transfer live again, and its payouts pending. Their merchants owe what was deducted since.
 func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 	refs, err := payoutsOf(ctx, tx, l.transfer.ID)
 	if err != nil {
+		return err
+	}
+	var merchants []string
+	for _, ref := range refs {
+		merchants = append(merchants, ref.MerchantID)
+	}
+	if err := lockMerchants(ctx, tx, merchants...); err != nil {
 		return err
 	}
 	for i, ref := range refs {
@@ -282,13 +288,14 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 		if err != nil {
 			return err
 		}
-		if err := p.requireNotRefunded(ctx, tx); err != nil {
+		older, err := pg.Value[int](ctx, tx, `
+			SELECT count(*) FROM payout_deduction WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3
+				AND created_at < (SELECT created_at FROM transfer WHERE id = $4)`,
+			ref.ID, ref.MerchantID, ref.Mode, l.transfer.ID)
+		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE payout SET `+pendingAgain+`
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'failed'`, ref.ID, ref.MerchantID, ref.Mode, l.Now)
-		if err != nil {
+		if err := p.revive(ctx, tx, older); err != nil {
 			return err
 		}
 		if err := p.set(ctx, tx, `destination = $4`, l.transfer.Newest().Outputs[i].Destination); err != nil {
@@ -302,5 +309,10 @@ func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
 	_, err = tx.Exec(ctx, `
 		WITH standing AS (UPDATE transfer_payout SET standing = true WHERE transfer_id = $1),
 			slot AS (UPDATE transfer_slot SET standing = true WHERE transfer_id = $1)`+liveAgain, l.transfer.ID)
+	for _, ref := range refs {
+		if err == nil {
+			err = noteBalance(ctx, tx, ref.Owner)
+		}
+	}
 	return err
 }

@@ -66,12 +66,8 @@ type SigningOutcome struct {
 // checkout.ErrConflict when a payout changed since it was priced, and when another transfer has a unit of the slot.
 func (s *Treasury) SignTransfer(ctx context.Context, o SigningOrder) (SigningResult, error) {
 	got, err := inTreasury(ctx, s, "sign transfer", o.AccountID, func(tx pgx.Tx, a accountRow) (SigningResult, error) {
-		merchants := make([]string, len(o.Payouts))
-		for i, p := range o.Payouts {
-			merchants[i] = p.MerchantID
-		}
 		// The merchant's limit counts transfers of all accounts.
-		if err := lockMerchants(ctx, tx, merchants...); err != nil {
+		if err := lockMerchants(ctx, tx, merchantsOf(o.Payouts)...); err != nil {
 			return SigningResult{}, err
 		}
 		return o.decideOrder(ctx, tx, a)
@@ -88,6 +84,13 @@ type transferPayout struct {
 
 	priced PricedPayout // as it was when the transfer was priced
 	pays   treasury.TransferOutput
+}
+
+func merchantsOf(payouts []PricedPayout) (ids []string) {
+	for _, p := range payouts {
+		ids = append(ids, p.MerchantID)
+	}
+	return ids
 }
 
 // pairOutputs returns the payouts of a transfer with their outputs, which are in the same order. None is locked yet.

@@ -3,6 +3,7 @@ package treasury_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,23 @@ func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
 	}
 	_, err := f.Store.Refunds.RefundPayout(ctx, ref)
 	return err
+}
+
+// refundByMerchant orders a refund as the merchant does; 0 is all that is left.
+func (f fixture) refundByMerchant(t *testing.T, payout checkout.Ref, amount money.Amount) {
+	require.NoError(t, must.Err(f.Store.Refunds.OrderRefund(t.Context(), storage.RefundOrder{
+		ID: checkout.NewID(checkout.PrefixRefund), Session: payout.Owner.Ref(f.read(t, payout).SessionID), Amount: amount,
+	})))
+}
+
+// owed returns what the merchant owes.
+func (f fixture) owed(t *testing.T) money.Amount {
+	debts := must.Get(f.Store.Payouts.Debts(t.Context(), f.owner))(t)
+	if len(debts) == 0 {
+		return 0
+	}
+	require.Len(t, debts, 1)
+	return debts[0].Owed
 }
 
 // refunds returns the refunds of the merchant, newest first.
@@ -251,6 +269,38 @@ func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
 	require.Equal(t, books.FindingRefundFailed, findings[0].Kind)
 	f.retried(t, ref)
 	f.recovered(t, treasurer.RecoveryOrder{})
+}
+
+// The chain paid the payout in the lost time. Meanwhile the merchant refunds the payment, or a part of it.
+func TestRecover_WhatTheMerchantRefundedMeanwhileIsOwed(t *testing.T) {
+	t.Parallel()
+	for amount, want := range map[money.Amount]struct {
+		status     checkout.PayoutStatus
+		generation int
+		owed       money.Amount
+	}{
+		0:     {checkout.PayoutFailed, 2, 9_900},
+		4_000: {checkout.PayoutPending, 1, 3_960},
+	} {
+		f := newSerialFixture(t)
+		f.sync(t)
+		ref := f.usdc(t)
+		f.lose(t, func() { f.send(t, ref) })
+		f.sync(t)
+		f.refundByMerchant(t, ref, amount)
+		require.Equal(t, want.status, f.read(t, ref).Status)
+		require.Zero(t, f.owed(t))
+
+		f.recovered(t, treasurer.RecoveryOrder{})
+		p := f.read(t, ref)
+		require.Equal(t, []any{checkout.PayoutSent, want.generation, money.Amount(0)}, []any{p.Status, p.Generation, p.Deducted})
+		require.Equal(t, "106.920000", p.Amount.Add(p.Fee).String(), "it was paid whole")
+		require.Equal(t, want.owed, f.owed(t))
+		require.Empty(t, f.findings(t))
+		f.thaw(t)
+		f.settle(t)
+		require.Equal(t, strconv.Itoa(int(want.owed)), f.requireBooked(t)["merchant:payable EUR"])
+	}
 }
 
 // replaceKey gives the worker another account, which has sent nothing. It returns the chain as the old one sees it.

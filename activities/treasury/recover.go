@@ -276,7 +276,7 @@ func (r *recovery) fitsPayout(ctx context.Context, f *candidate, p checkout.Payo
 }
 
 // judgePayment decides whether the outflow is clear.
-func (r *recovery) judgePayment(ctx context.Context, f *candidate) (err error) {
+func (r *recovery) judgePayment(ctx context.Context, f *candidate) error {
 	var p checkout.Payout
 	for _, p = range f.fits {
 		f.Fits = append(f.Fits, p.ID)
@@ -291,17 +291,39 @@ func (r *recovery) judgePayment(ctx context.Context, f *candidate) (err error) {
 	case len(f.Fits) > 1:
 		f.Why = "several payouts fit"
 	case p.Failure != "":
-		f.Why = "the payout has failed: retry it, and run this again"
-		refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
-		if refunded {
-			f.Why = "its payment is refunded too: the customer and the merchant both have the money"
-		}
-		return err
+		return r.judgeFailed(ctx, f, p)
 	default:
-		f.Payout, f.payout.Payout, f.fee = p.ID, p, p.Gross().Sub(f.Amount)
-		f.payout.Destination = f.Destination // its row may have the address of another generation
-		f.payout.Value, err = value(ctx, r.Rates, p)
+		return r.choose(ctx, f, p)
 	}
+	return nil
+}
+
+// judgeFailed decides whether the outflow to a failed payout is clear. One of which nothing is left cannot be retried:
+// its merchant owes what was refunded, disputed or recovered since.
+func (r *recovery) judgeFailed(ctx context.Context, f *candidate, p checkout.Payout) error {
+	refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
+	if err != nil {
+		return err
+	}
+	now, err := r.Payouts.Payout(ctx, p.Ref)
+	switch {
+	case err != nil:
+		return err
+	case refunded:
+		f.Why = "its payment is refunded too: the customer and the merchant both have the money"
+	case now.Status == checkout.PayoutFailed && now.Net() == 0:
+		return r.choose(ctx, f, p)
+	default:
+		f.Why = "the payout has failed: retry it, and run this again"
+	}
+	return nil
+}
+
+// choose takes the payout for the one that the outflow paid.
+func (r *recovery) choose(ctx context.Context, f *candidate, p checkout.Payout) (err error) {
+	f.Payout, f.payout.Payout, f.fee = p.ID, p, p.Gross().Sub(f.Amount)
+	f.payout.Destination = f.Destination // its row may have the address of another generation
+	f.payout.Value, err = value(ctx, r.Rates, p)
 	return err
 }
 

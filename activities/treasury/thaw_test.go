@@ -198,6 +198,24 @@ func TestThaw_ARefundedPayoutThatTheMissingMoneyPaid(t *testing.T) {
 	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
 }
 
+// A merchant's own refund hides no payment: the merchant owes it.
+func TestThaw_APayoutThatTheMerchantRefundedMeanwhile(t *testing.T) {
+	f, ref, o := newLost(t)
+	f.callDead(t, o, ref)
+	f.refundByMerchant(t, ref, 0)
+	require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
+	f.requireShortage(t, o, ref)
+	o.Paid = []string{ref.ID}
+	require.NoError(t, f.Thaw(t.Context(), o))
+	f.chain.mine(1)
+	require.Empty(t, f.sync(t).Frozen)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutSent, money.Amount(0)}, []any{p.Status, p.Deducted})
+	require.Equal(t, money.Amount(9_900), f.owed(t))
+	require.Equal(t, "9900", f.requireBooked(t)["merchant:payable EUR"])
+	require.Empty(t, f.findings(t))
+}
+
 // parseShortage reads what a refused thaw names as missing.
 func parseShortage(short storage.ShortageError) money.Purse {
 	missing := money.Purse{}
