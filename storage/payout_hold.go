@@ -167,8 +167,8 @@ const pendingAgain = `status = 'pending', generation = generation + 1, failure =
 // now, and with the same source amount. Payout.RateHolds says with which rate. It starts no run.
 //
 // It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
-// transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded when refunds leave nothing of it or an
-// operator's refund has not failed, checkout.ErrNothingLeft when other deductions take all of it, and a
+// transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded when the customer got all of it or an
+// operator's refund has not failed, checkout.ErrNothingLeft when it paid a debt of the merchant, and a
 // *checkout.AddressRevertedError. by works as in CreateEndpoint.
 func (s *Payouts) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...merchant.AuditEntry,
@@ -190,7 +190,7 @@ func (s *Payouts) RetryPayout(
 		if err := p.requireNotRefunded(ctx, tx); err != nil {
 			return err
 		}
-		if p.Net() == 0 && p.Failure != checkout.PayoutRefunded {
+		if p.Net() == 0 && p.Failure == checkout.PayoutRecovered {
 			return checkout.ErrNothingLeft
 		}
 		if p.Net() == 0 {

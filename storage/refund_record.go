@@ -92,8 +92,7 @@ func (c paidCharge) recordRefund(
 	if err != nil || before.Status == checkout.RefundFailed && before.NetworkRef != "" {
 		return update, err
 	}
-	late := before.Status == checkout.RefundSucceeded && got.Status == checkout.RefundPending // an old answer
-	if late || got.Status == before.Status && got.Reference == before.NetworkRef {
+	if got.Status == before.Status && got.Reference == before.NetworkRef {
 		return update, nil
 	}
 	_, err = tx.Exec(ctx, `

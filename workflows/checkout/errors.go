@@ -46,7 +46,7 @@ var (
 	ErrNotPaid = fmt.Errorf("%w: the session is not paid", ErrConflict)
 	// ErrRefundPending: the card network makes one refund of a charge at a time.
 	ErrRefundPending = fmt.Errorf("%w: another refund of the payment is pending", ErrConflict)
-	// ErrNothingLeft: a dispute, a reserve or a debt of the merchant takes all of the payout.
+	// ErrNothingLeft: the payout paid what the merchant owed.
 	ErrNothingLeft = fmt.Errorf("%w: nothing is left of the payout", ErrConflict)
 	// ErrPaymentRefunded: the customer gets the money back, so the merchant does not get it.
 	ErrPaymentRefunded = fmt.Errorf("%w: the payment of the payout is refunded", ErrConflict)
