@@ -360,7 +360,11 @@ func (c paidCharge) settleRisk(ctx context.Context, tx pgx.Tx, before, after not
 		err = c.deduct(ctx, tx, checkout.DeductionDispute, source, after.Amount)
 	}
 	if err == nil && after.Debited && after.Status == books.RiskLost {
-		err = c.endEmptyPayout(ctx, tx, checkout.PayoutDisputed)
+		why := checkout.PayoutDisputed
+		if after.Kind == books.RiskRefund {
+			why = checkout.PayoutRefunded
+		}
+		err = c.endEmptyPayout(ctx, tx, why)
 	}
 	if err == nil && after.Kind == books.RiskDispute {
 		err = c.publishDispute(ctx, tx, before, after)

@@ -32,13 +32,16 @@ const (
 	selectRefund = `SELECT ` + refundColumns + refundJoin
 )
 
+// ofPayment is true for a refund r of a payment. The service makes the others, of charges that paid no session.
+const ofPayment = `r.reason <> 'unmatched'`
+
 // refundStands is true for a refund r that gives the customer money, or may: it has not failed.
 const refundStands = `r.status <> 'failed'`
 
 // Refund returns one refund. It returns checkout.ErrNotFound.
 func (s *RefundReader) Refund(ctx context.Context, ref checkout.Ref) (checkout.Refund, error) {
 	r, err := pg.One[checkout.Refund](ctx, s.pool, selectRefund+`
-		WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+		WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3 AND `+ofPayment, ref.ID, ref.MerchantID, ref.Mode)
 	return r, pg.Wrap("refund", err)
 }
 
@@ -59,6 +62,7 @@ func (s *RefundReader) Refunds(
 	ctx context.Context, owner checkout.Owner, f RefundFilter, p pg.Page,
 ) ([]checkout.Refund, error) {
 	q := pg.NewList(owner, "r")
+	q.Where(ofPayment)
 	q.Equal("r.status", string(f.Status))
 	q.Equal("t.session_id", f.SessionID)
 	q.Page(checkout.PrefixRefund, "r", p)
