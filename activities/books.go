@@ -93,13 +93,13 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 	}
 	var result ReconcileChargesResult
 	found, err := b.Store.ReconcileLedger(ctx, of.mode)
-	result.found(ctx, of, found)
+	result.found(ctx, found)
 	err = errors.Join(err, of.reconcile(ctx, &result, time.Now().UTC()))
 	return result, asFinal(ctx, err, "")
 }
 
 // found counts and logs new findings.
-func (r *ReconcileChargesResult) found(ctx context.Context, b book, findings []books.Finding) {
+func (r *ReconcileChargesResult) found(ctx context.Context, findings []books.Finding) {
 	logFindings(ctx, findings)
 	r.Found += len(findings)
 }
@@ -173,7 +173,7 @@ func (b book) bookMovements(ctx context.Context, result *ReconcileChargesResult,
 		all = append(all, m)
 	}
 	found, err := b.Store.BookMovements(ctx, b.mode, all)
-	result.found(ctx, b, found)
+	result.found(ctx, found)
 	return err
 }
 

@@ -71,7 +71,8 @@ func (c paidCharge) restore(ctx context.Context, tx pgx.Tx, typ checkout.Deducti
 
 // revive makes ready a payout that a transfer has paid after all. A failed one becomes pending in the next generation,
 // because its merchant was told of the failure. Deductions but the n oldest are newer than the transfer: they are taken
-// back, and the merchant owes them. It returns checkout.ErrPaymentRefunded unless every refund by an operator has failed.
+// back, and the merchant owes them. It returns checkout.ErrPaymentRefunded unless every refund by an operator has
+// failed.
 func (p *lockedPayout) revive(ctx context.Context, tx pgx.Tx, n int) error {
 	if err := p.requireNotRefunded(ctx, tx); err != nil {
 		return err
