@@ -46,9 +46,9 @@ const (
 //     before its hour is over has a run again, too.
 //   - Overdue rows, all of them.
 //
-// Its first round begins with three other steps. Payout addresses whose announced time has come take effect, so that the
-// deliveries of their events are found here once they are overdue. Reserves are released, and available balances get a
-// payout. Registrations that fail are marked or put on hold.
+// Its first round begins with three other steps. Payout addresses whose announced time has come take effect, so that
+// the deliveries of their events are found here once they are overdue. Reserves are released, and available balances
+// get a payout. Registrations that fail are marked or put on hold.
 //
 // It returns after restartRound. The next call goes on from the result, and a further try from the last heartbeat.
 func (h *Housekeeping) RestartOrphans(ctx context.Context, done Restarts) (Restarts, error) {

@@ -73,8 +73,8 @@ func (s *Balances) PayableBalances(ctx context.Context) ([]BalancePayout, error)
 	return all, pg.Wrap("payable balances", err)
 }
 
-// CreateBalancePayout makes the payout of an available balance, of what is available by now, at a rate. Reconcile starts
-// its run. It returns false when there is nothing to pay any more.
+// CreateBalancePayout makes the payout of an available balance, of what is available by now, at a rate. Reconcile
+// starts its run. It returns false when there is nothing to pay any more.
 func (s *Balances) CreateBalancePayout(ctx context.Context, b BalancePayout, rate money.Rate) (bool, error) {
 	return pg.InTx(ctx, s.pool, "create balance payout", func(tx pgx.Tx) (bool, error) {
 		if err := lockMerchants(ctx, tx, b.MerchantID); err != nil {

@@ -226,11 +226,14 @@ func (c paidCharge) storeRisk(ctx context.Context, tx pgx.Tx, r notedRisk) error
 		INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at,
 			dispute_id, debited, reason, respond_by, responded, fee, fee_currency)
 		VALUES (@id, @mode, @merchant, @transaction, @kind, @status, @amount, @currency, @now, @now,
-			nullif(@dispute, ''), @debited, @reason, nullif(@respond_by::timestamptz, @never::timestamptz), @responded, @fee, @fee_currency)
+			nullif(@dispute, ''), @debited, @reason,
+			nullif(@respond_by::timestamptz, @never::timestamptz), @responded, @fee, @fee_currency)
 		ON CONFLICT (id) DO UPDATE SET status = @status, amount = @amount, currency = @currency, changes = @changes,
 			changed_at = CASE WHEN charge_risk.status = @status AND charge_risk.amount = @amount THEN charge_risk.changed_at
 				ELSE @now END,
-			dispute_id = nullif(@dispute, ''), reason = @reason, respond_by = nullif(@respond_by::timestamptz, @never::timestamptz), responded = @responded, fee = @fee, fee_currency = @fee_currency`,
+			dispute_id = nullif(@dispute, ''), reason = @reason,
+			respond_by = nullif(@respond_by::timestamptz, @never::timestamptz), responded = @responded,
+			fee = @fee, fee_currency = @fee_currency`,
 		pgx.NamedArgs{
 			"id": r.ID, "mode": c.Mode, "merchant": c.MerchantID, "transaction": c.TransactionID, "kind": r.Kind,
 			"status": r.Status, "amount": r.Amount, "currency": r.Currency, "changes": r.Changes, "now": c.Now,
@@ -400,8 +403,8 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 				AND NOT (r.debited AND r.status = 'lost') AND r.changed_at > coalesce(p.risk_released_at, '-infinity'))
 			OR EXISTS (SELECT FROM transaction t JOIN acquirer_event e
 				ON e.mode = t.mode AND e.reference = t.acquirer_ref AND e.unseen WHERE t.id = p.transaction_id)
-			OR EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND r.reason <> 'merchant'
-				AND `+refundStands+`)
+			OR EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode
+				AND r.reason <> 'merchant' AND `+refundStands+`)
 		FROM payout p WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, p.ID, p.MerchantID, p.Mode)
 }
 

@@ -90,8 +90,8 @@ func (s *Payouts) RecoverDebt(
 	return s.recoverDebt(ctx, p.Ref, rates)
 }
 
-// recoverDebt is RecoverDebt with the prices of the debts' currencies in the payout's source currency. A debt that arose
-// meanwhile, and has no price, stays.
+// recoverDebt is RecoverDebt with the prices of the debts' currencies in the payout's source currency. A debt that
+// arose meanwhile, and has no price, stays.
 func (s *Payouts) recoverDebt(
 	ctx context.Context, ref checkout.Ref, rates map[money.Currency]*big.Rat,
 ) (checkout.Payout, error) {
@@ -138,8 +138,8 @@ func (s *Payouts) recoverDebt(
 	})
 }
 
-// recoverDebt deducts a debt, at most the amount most of the payout. A debt in another currency is converted: the merchant
-// pays at most a minor unit more than the rate says.
+// recoverDebt deducts a debt, at most the amount most of the payout. A debt in another currency is converted: the
+// merchant pays at most a minor unit more than the rate says.
 func (p *lockedPayout) recoverDebt(ctx context.Context, tx pgx.Tx, d Debt, rate *big.Rat, most money.Amount) error {
 	price := new(big.Rat).Mul(d.Owed.Coins(d.Currency), rate)
 	takes, pays := money.CeilAmount(price, p.SourceCurrency), d.Owed
@@ -163,8 +163,8 @@ func (p *lockedPayout) recoverDebt(ctx context.Context, tx pgx.Tx, d Debt, rate 
 	})
 }
 
-// convert books one side of a conversion: what the merchant pays, or with an amount below 0 what it gets. Each side is an
-// entry, because the list of the merchant's balance has a row for each.
+// convert books one side of a conversion: what the merchant pays, or with an amount below 0 what it gets. Each side is
+// an entry, because the list of the merchant's balance has a row for each.
 func (p *lockedPayout) convert(ctx context.Context, tx pgx.Tx, currency money.Currency, pays money.Amount) error {
 	generation, err := lastGeneration(ctx, tx, entryConvert, p.ID)
 	if err != nil {

@@ -88,7 +88,8 @@ func (w seenWallet) pending(ctx context.Context, tx pgx.Tx, mode checkout.Mode) 
 		Sum            string // smallest units of SourceCurrency, at the payouts' rates
 	}
 	rows, err := pg.Collect[row](ctx, tx, `
-		SELECT p.currency, p.source_currency, sum((p.source_amount - p.deducted) * nullif(p.exchange_rate, '')::numeric)::text AS sum
+		SELECT p.currency, p.source_currency,
+			sum((p.source_amount - p.deducted) * nullif(p.exchange_rate, '')::numeric)::text AS sum
 		FROM payout p LEFT JOIN transaction t ON t.id = p.transaction_id
 		WHERE p.mode = $1 AND p.status = 'pending' AND p.failure = '' AND p.network = $2 AND `+payoutChain+` = $3
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)

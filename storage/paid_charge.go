@@ -56,7 +56,8 @@ func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string
 	}
 	return pg.One[paidCharge](ctx, tx, `
 		SELECT t.id AS transaction_id, t.merchant_id, t.mode, coalesce(t.acquirer_ref, '') AS reference, s.amount, t.fee,
-			s.currency, t.status = 'succeeded' AS paid, t.status = 'processing' AS deciding, coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
+			s.currency, t.status = 'succeeded' AS paid, t.status = 'processing' AS deciding,
+			coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
 			EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
 				OR coalesce(p.status = 'pending' AND p.signed_transfer IS NOT NULL AND p.failure = '', false) AS standing,
 			EXISTS (SELECT FROM ledger_entry e

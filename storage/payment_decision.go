@@ -117,7 +117,8 @@ func readPayment(ctx context.Context, from pg.Querier, ref checkout.Ref, transac
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
-		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed, m.reserve_basis_points, m.reserve_days,
+		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed,
+		       m.reserve_basis_points, m.reserve_days,
 		       t.acquirer, t.chain_ref,
 		       EXISTS (SELECT FROM payout_address a WHERE a.merchant_id = $2 AND a.mode = $3
 		           AND a.currency = s.payout_currency AND a.next_at IS NOT NULL) AS announced,
@@ -171,7 +172,7 @@ func (p *payment) decidePayment(ctx context.Context, to pg.Querier) (FollowUp, e
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
 		p.insertPayout(write, got.PayoutID)
 		p.chargeEntry().with(write, "true")
-		p.keepReserve(write, got.PayoutID)
+		p.keepReserve(write)
 		p.mailReceipt(write)
 	}
 	var err error

@@ -19,14 +19,18 @@ import (
 const (
 	payoutChain   = `coalesce(t.chain_ref, p.chain_ref)`
 	payoutColumns = `
-		p.id, coalesce(p.session_id, '') AS session_id, coalesce(p.transaction_id, '') AS transaction_id, p.merchant_id, p.mode, p.status,
+		p.id, coalesce(p.session_id, '') AS session_id, coalesce(p.transaction_id, '') AS transaction_id,
+		p.merchant_id, p.mode, p.status,
 		p.amount || ' ' || p.currency AS amount, p.currency, p.network, p.destination,
 		p.source_amount, p.source_currency, p.deducted, coalesce((SELECT jsonb_agg(jsonb_build_object('type', d.type,
 			'source', d.source, 'amount', d.amount, 'owed', d.owed) ORDER BY d.created_at) FROM payout_deduction d
-			WHERE d.payout_id = p.id AND p.deducted > 0), '[]') AS deductions, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
-		coalesce(t.exchange_rate, p.exchange_rate) AS locked_rate, CASE WHEN p.transaction_id IS NULL THEN p.created_at + interval '24 hours' ELSE t.rate_until END AS rate_until,
+			WHERE d.payout_id = p.id AND p.deducted > 0), '[]') AS deductions, p.exchange_rate,
+		p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
+		coalesce(t.exchange_rate, p.exchange_rate) AS locked_rate,
+		CASE WHEN p.transaction_id IS NULL THEN p.created_at + interval '24 hours' ELSE t.rate_until END AS rate_until,
 		EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = t.id) AS disputed,
-		coalesce(s.metadata, '{}') AS metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
+		coalesce(s.metadata, '{}') AS metadata, p.generation, p.retried,
+		 p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
 		p.failed_at`
 	payoutJoin = `
 		FROM payout p LEFT JOIN checkout_session s

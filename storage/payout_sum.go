@@ -32,7 +32,8 @@ func (s *PayoutReader) SumPayouts(
 		SELECT status, coalesce(currency, '') AS currency, coalesce(source_currency, '') AS source_currency,
 			count(*) AS payouts, coalesce(sum(nullif(amount, '')::numeric)::text, '') AS amount,
 			CASE WHEN source_currency IS NULL THEN 0 ELSE sum(net) END::bigint AS source
-		FROM (SELECT p.status, p.currency, p.source_currency, p.amount, p.source_amount - p.deducted AS net FROM payout p `+q.SQL+`) p
+		FROM (SELECT p.status, p.currency, p.source_currency, p.amount,
+			p.source_amount - p.deducted AS net FROM payout p `+q.SQL+`) p
 		GROUP BY GROUPING SETS ((status, currency), (status, source_currency)) ORDER BY 1, 2, 3`, q.Args...)
 	if err != nil {
 		return nil, false, pg.Wrap("sum of payouts", err)

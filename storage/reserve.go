@@ -17,15 +17,16 @@ func (p *payment) reserved() money.Amount {
 	return min(p.Net, p.Net.Percentage(p.ReserveBasisPoints))
 }
 
-// keepReserve keeps a part of the payment with the decision. The payout with this id must be inserted with it.
-func (p *payment) keepReserve(with *decisionSQL, payoutID string) {
+// keepReserve keeps a part of the payment with the decision that inserts its payout.
+func (p *payment) keepReserve(with *decisionSQL) {
 	kept := p.reserved()
 	if kept == 0 {
 		return
 	}
 	with.sql += `, reserve AS (
 			INSERT INTO reserve (transaction_id, merchant_id, mode, currency, amount, release_at)
-			SELECT @subject, @merchant, @mode, @currency, @reserved, @at::timestamptz + make_interval(days => @reserve_days::integer)
+			SELECT @subject, @merchant, @mode, @currency, @reserved,
+				@at::timestamptz + make_interval(days => @reserve_days::integer)
 			FROM decided
 		), reserve_deduction AS (
 			INSERT INTO payout_deduction (payout_id, merchant_id, mode, type, source, amount)

@@ -67,9 +67,9 @@ func (s *Sandbox) SandboxDispute(ctx context.Context, transactionID string) (San
 	return d, pg.Wrap("sandbox dispute", err)
 }
 
-// RespondSandboxDispute records that evidence came, which is reported at once. With an outcome, a dispute is won or lost
-// after delay, and an inquiry is closed; without one, they end as if none had come. Only the first evidence counts. It returns
-// checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more.
+// RespondSandboxDispute records that evidence came, which is reported at once. With an outcome, a dispute is won or
+// lost after delay, and an inquiry is closed; without one, they end as if none had come. Only the first evidence
+// counts. It returns checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more.
 func (s *Sandbox) RespondSandboxDispute(ctx context.Context, id, outcome string, delay time.Duration) error {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_dispute SET status = replace(status, 'needs_response', 'under_review'),

@@ -24,9 +24,9 @@ const sandboxStatus = `CASE WHEN later_at <= clock_timestamp() THEN later_status
 
 const selectSandboxRefund = `SELECT id, transaction_id, amount, ` + sandboxStatus + ` AS status FROM sandbox_refund `
 
-// CreateSandboxRefund stores a refund whose status becomes later after delay, unless the refunds of its charge
-// would exceed the charge, or the charge is disputed. A repeat changes nothing. It returns the refund as it is now, and checkout.ErrNotFound
-// when it was not stored.
+// CreateSandboxRefund stores a refund whose status becomes later after delay, unless the refunds of its charge would
+// exceed the charge, or the charge is disputed. A repeat changes nothing. It returns the refund as it is now, and
+// checkout.ErrNotFound when it was not stored.
 func (s *Sandbox) CreateSandboxRefund(
 	ctx context.Context, r SandboxRefund, later checkout.RefundStatus, delay time.Duration,
 ) (SandboxRefund, error) {

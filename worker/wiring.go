@@ -45,9 +45,9 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 	}
 	options := Options{
 		Payments: &activities.Payments{
-			Payouts: w.Store.Payouts, Refunds: w.Store.Refunds, Sessions: w.Store.Sessions, Webhooks: w.Store.Webhooks.WebhookReader,
-			CheckoutURL: w.CheckoutURL,
-			Live:        live.networks(activities.Networks{}),
+			Payouts: w.Store.Payouts, Refunds: w.Store.Refunds, Sessions: w.Store.Sessions,
+			Webhooks: w.Store.Webhooks.WebhookReader, CheckoutURL: w.CheckoutURL,
+			Live: live.networks(activities.Networks{}),
 			Test: test.networks(activities.SandboxNetworks(
 				w.TestCards, activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{
 					Sandbox: w.Store.Sandbox, Payouts: w.Store.Payouts,
@@ -60,8 +60,10 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 			Installation: w.Store.Installation, Merchants: w.Store.Merchants, Secrets: w.Store.Secrets,
 			Webhooks: w.Store.Webhooks, Runs: w.Runs, Failure: w.EndpointFailure,
 		},
-		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
-		Books:      activities.Books{Store: w.Store.Books, Refunds: w.Store.Refunds, Accounts: map[checkout.Mode]activities.Account{}},
+		Treasury: activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
+		Books: activities.Books{
+			Store: w.Store.Books, Refunds: w.Store.Refunds, Accounts: map[checkout.Mode]activities.Account{},
+		},
 		Synced:     map[checkout.Mode]*atomic.Int64{},
 		Deployment: w.DeploymentName,
 		BuildID:    w.BuildID,

@@ -10,8 +10,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Callbacks are the ways in which the sandbox reports a change. Each may be called more than once for a change. After an
-// error other than checkout.ErrNotFound it is called again later.
+// Callbacks are the ways in which the sandbox reports a change. Each may be called more than once for a change. After
+// an error other than checkout.ErrNotFound it is called again later.
 type Callbacks struct {
 	PaymentDecided func(ctx context.Context, sessionID, transactionID string) error
 	RefundChanged  func(ctx context.Context, refundID string) error
@@ -42,8 +42,9 @@ func (n *CardNetwork) signalDueIn(delay time.Duration) {
 	})
 }
 
-// RunCallbacks decides slow charges when they are due and calls back several times for each, until
-// ctx ends. It also opens disputes, and reports each change of one and each later change of a refund. Another process continues where this one stopped.
+// RunCallbacks decides slow charges when they are due and calls back several times for each, until ctx ends. It also
+// opens disputes, and reports each change of one and each later change of a refund. Another process continues where
+// this one stopped.
 func (n *CardNetwork) RunCallbacks(ctx context.Context, call Callbacks) {
 	tick := time.NewTicker(callbackPoll)
 	defer tick.Stop()

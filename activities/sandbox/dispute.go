@@ -13,7 +13,8 @@ import (
 	"example.com/checkout/workflows/money"
 )
 
-// denial is what the customer's bank does about a card's payments, SettleAfter after each. See storage.SandboxDispute.
+// denial is what the customer's bank does about a card's payments, SettleAfter after each. See
+// storage.SandboxDispute.
 type denial struct {
 	prefix, reason string
 	status         string
@@ -51,7 +52,8 @@ var riskStatuses = map[string]books.RiskStatus{
 	"lost":                   books.RiskLost,
 }
 
-// disputeFee is what the network takes for a dispute, in minor units of the charge's currency. An inquiry costs nothing.
+// disputeFee is what the network takes for a dispute, in minor units of the charge's currency. An inquiry costs
+// nothing.
 const disputeFee money.Amount = 15_00
 
 // Risks returns what may take the money of a charge back: its dispute or warning of fraud and its refunds, in their
@@ -103,10 +105,11 @@ func disputeRisk(d storage.SandboxDispute) books.ChargeRisk {
 // outcomes has what a text of evidence makes of a dispute, and of an inquiry. Source: docs.stripe.com/testing.
 var outcomes = map[string]string{"winning_evidence": "won", "losing_evidence": "lost"}
 
-// Respond answers a dispute or an inquiry with evidence. Only the first answer counts: a repeat does nothing. The field
-// uncategorized_text decides, SettleAfter later: winning_evidence wins and losing_evidence loses. Other evidence loses
-// when the time for evidence ends. An inquiry is closed in either case. It returns an *books.EvidenceError,
-// checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more.
+// Respond answers a dispute or an inquiry with evidence. Only the first answer counts: a repeat does nothing. The
+// field uncategorized_text decides, SettleAfter later: winning_evidence wins and losing_evidence loses. Other
+// evidence loses when the time for evidence ends. An inquiry is closed in either case. It returns an
+// *books.EvidenceError, checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any
+// more.
 func (n *CardNetwork) Respond(ctx context.Context, disputeID string, e books.Evidence) error {
 	if err := e.Check(); err != nil {
 		return err

@@ -39,8 +39,8 @@ const (
 // fileTypes has the extension of each type of file that the card network takes, by the file's first bytes.
 var fileTypes = map[string]string{"%PDF-": ".pdf", "\xff\xd8\xff": ".jpg", "\x89PNG\r\n\x1a\n": ".png"}
 
-// FileExtension returns the extension for a file of evidence, such as .pdf; "" when the card network takes no such file.
-// The content decides.
+// FileExtension returns the extension for a file of evidence, such as .pdf; "" when the card network takes no such
+// file. The content decides.
 func FileExtension(file []byte) string {
 	for start, extension := range fileTypes {
 		if bytes.HasPrefix(file, []byte(start)) {

@@ -100,9 +100,10 @@ const (
 
 // Deduction is a part of a payout's source amount that it does not pay.
 type Deduction struct {
-	Type   DeductionType `json:"type"`
-	Source string        `json:"source"` // id of the refund, dispute or reserved payment; of a recovery, the currency of the debt
-	Amount money.Amount  `json:"amount"` // in the payout's source currency
+	Type DeductionType `json:"type"`
+	// Source is the id of the refund, dispute or reserved payment; of a recovery, the currency of the debt.
+	Source string       `json:"source"`
+	Amount money.Amount `json:"amount"` // in the payout's source currency
 	// Owed is what a recovery paid, in the currency of the debt; nil for the others.
 	Owed *money.Amount `json:"owed,omitempty"`
 }

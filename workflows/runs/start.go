@@ -13,7 +13,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Start starts the first run of a refund, a merchant update or a picture. A repeat changes nothing. It returns ErrOutcomeUnknown.
+// Start starts the first run of a refund, a merchant update or a picture. A repeat changes nothing. It returns
+// ErrOutcomeUnknown.
 func (c *Client) Start(ctx context.Context, ref checkout.Ref) error {
 	_, err := c.StartRun(ctx, contract.RunRequest{Ref: ref}, false)
 	return err

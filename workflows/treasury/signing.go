@@ -54,7 +54,7 @@ const (
 	SigningHold   SigningStep = "hold"
 	// SigningChanged: the payout pays another amount than when the transfer was priced. The next try prices it anew.
 	SigningChanged SigningStep = "changed"
-	SigningGo     SigningStep = "go"
+	SigningGo      SigningStep = "go"
 )
 
 // Decide returns the next step, and the reason when it is SigningHold or SigningFreeze.
