@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -287,4 +288,81 @@ func (f fixture) requireSums(t *testing.T, where string) {
 	odd := f.query(t, `SELECT coalesce(string_agg(p.id, ', '), '') FROM payout p
 		WHERE deducted > source_amount OR deducted <> (SELECT coalesce(sum(amount), 0) FROM payout_deduction d WHERE d.payout_id = p.id)`)
 	require.Empty(t, odd, where)
+}
+
+// disputes notes a dispute of a sale as the card network has it.
+func (f fixture) disputes(t *testing.T, s sale, status books.RiskStatus, amount money.Amount, fee money.Currency) error {
+	return must.Err(f.Books.RecordRisks(t.Context(), checkout.ModeTest, storage.ChargeToCheck{Reference: s.payment}, []books.ChargeRisk{{
+		ID: "du_" + s.payment, Kind: books.RiskDispute, Status: status, Amount: amount, Currency: money.EUR, Fee: 1500, FeeCurrency: fee,
+	}}))
+}
+
+func TestDispute_AnAmountThatShrinksGivesThePayoutItsPartBack(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	require.NoError(t, f.disputes(t, s, books.RiskOpen, 1050, "CHF"))
+	require.Equal(t, checkout.Balance{Currency: "EUR", Owed: 11}, f.balance(t), "no payout could pay the fee in francs: it is ours")
+	require.NoError(t, f.disputes(t, s, books.RiskOpen, 200, "CHF"))
+	require.Equal(t, checkout.Balance{Currency: "EUR", Pending: 839}, f.balance(t))
+	require.NoError(t, f.disputes(t, s, books.RiskLost, 200, "CHF"))
+	require.Equal(t, money.Amount(839), f.sends(t, s).Net())
+	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
+}
+
+func TestDispute_OfAnUndecidedTestPaymentIsReportedAgain(t *testing.T) {
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	id := f.beginPayment(t, s)
+	require.ErrorIs(t, f.disputes(t, sale{payment: id}, books.RiskOpen, 1050, money.EUR), checkout.ErrPaymentUndecided)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM charge_risk`))
+}
+
+// Money that may go back pays no debt: the refund that made the debt may be returned.
+func TestRecoverDebt_TakesNothingFromAPayoutAtRisk(t *testing.T) {
+	f := newFixture(t)
+	paid := f.sale(t)
+	f.sends(t, paid)
+	must.Get(f.refund(t, paid, 0))(t)
+	s := f.sale(t)
+	require.NoError(t, f.disputes(t, s, books.RiskOpen, 200, money.EUR))
+	require.Equal(t, money.Amount(839), f.sends(t, s).Net())
+}
+
+func TestOrderRefund_DebtsInOtherCurrenciesCount(t *testing.T) {
+	f := newFixture(t)
+	f.Exec(t, `UPDATE merchant SET debt_limit = 0`)
+	s := f.sale(t)
+	f.sends(t, s)
+	f.sale(t)                                                                                           // 10.39 are coming
+	require.NoError(t, f.disputes(t, f.sale(t), books.RiskInquiry, 100, money.USD), "its fee of 15.00") // a warning may cost one
+	missing, ok := errors.AsType[*checkout.InsufficientBalanceError](must.Err(f.refund(t, s, 1050)))
+	require.True(t, ok)
+	require.Equal(t, money.Amount(461), missing.Missing, "10.39 twice cover the refund, and 15.00 USD are owed")
+}
+
+// Version 1.0.0 writes refunds without their merchant while the installation is upgraded.
+func TestRefunds_OfTheBuildBeforeHaveARun(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	f.Exec(t, `INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, amount, created_at)
+		VALUES ('re_1', 'test', $1, $1, 'operator', 'pending', 1050, now() - interval '1 hour')`, s.payment)
+	due := must.Get(f.Installation.Overdue(t.Context(), 0, "re", 1))(t)
+	require.Equal(t, []storage.Overdue{{Ref: s.session.Owner.Ref("re_1")}}, due)
+	require.Equal(t, "re_1", must.Get(f.Refunds.RefundToSend(t.Context(), due[0].Ref))(t).ID)
+}
+
+func TestDeleteOldSessions_TakesTheirRefundsAndDisputesAlong(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	f.sends(t, s)
+	f.decide(t, must.Get(f.refund(t, s, 100))(t), checkout.RefundSucceeded)
+	require.NoError(t, f.disputes(t, s, books.RiskLost, 200, money.EUR))
+	f.Exec(t, `DELETE FROM webhook_delivery`)
+	f.Exec(t, `DELETE FROM event`)
+	f.Exec(t, `UPDATE checkout_session SET ended_at = now() - interval '100 days'`)
+	_, deleted, err := f.Installation.DeleteOldSessions(t.Context(), -2*time.Hour, "", 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, deleted)
+	require.EqualValues(t, 0, f.query(t, `SELECT (SELECT count(*) FROM refund) + (SELECT count(*) FROM charge_risk) + (SELECT count(*) FROM payout)`))
+	require.Equal(t, checkout.Balance{Currency: "EUR", Owed: 99 + 200 + 1500}, f.balance(t), "the ledger stays")
 }
