@@ -189,7 +189,15 @@ func TestReserve_IsKeptReleasedOnceAndPaidWithoutASession(t *testing.T) {
 	paid := f.sends(t, sale{payout: all[0].Ref})
 	require.Equal(t, []any{checkout.PayoutSent, "", "21.362616"}, []any{paid.Status, paid.SessionID, paid.Amount.String()})
 	require.Equal(t, checkout.Balance{Currency: "EUR"}, f.balance(t))
-	list := must.Get(f.Balances.Transactions(t.Context(), s.session.Owner, storage.BalanceFilter{}, pg.Page{Limit: 10}))(t)
+	later := f.sale(t, big)
+	f.sends(t, later)
+	f.Exec(t, `UPDATE reserve SET release_at = now()`)
+	require.Equal(t, 1, release())
+	require.Empty(t, payable(), "one payout a day")
+	f.Exec(t, `UPDATE payout SET id = 'po_00' || substr(id, 6) WHERE session_id IS NULL`) // made long ago
+	require.Len(t, payable(), 1)
+
+	list := must.Get(f.Balances.Transactions(t.Context(), s.session.Owner, storage.BalanceFilter{}, pg.Page{Limit: 10}))(t)[4:]
 	var types []checkout.BalanceTransactionType
 	for _, b := range list {
 		types = append(types, b.Type)
@@ -365,4 +373,30 @@ func TestDeleteOldSessions_TakesTheirRefundsAndDisputesAlong(t *testing.T) {
 	require.Equal(t, 1, deleted)
 	require.EqualValues(t, 0, f.query(t, `SELECT (SELECT count(*) FROM refund) + (SELECT count(*) FROM charge_risk) + (SELECT count(*) FROM payout)`))
 	require.Equal(t, checkout.Balance{Currency: "EUR", Owed: 99 + 200 + 1500}, f.balance(t), "the ledger stays")
+}
+
+// The chain has the transfer, and its payout is about to be decided.
+func TestOrderRefund_WhileTheSandboxSendsIsADebt(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	sending := must.Get(f.Payouts.PayoutToSend(t.Context(), s.payout))(t)
+	must.Get((&sandbox.Payouts{Sandbox: f.Sandbox, Payouts: f.Payouts}).Transfer(t.Context(), sending))(t)
+	must.Get(f.refund(t, s, 0))(t)
+	require.Equal(t, checkout.PayoutSent, f.sends(t, s).Status)
+	require.Equal(t, checkout.Balance{Currency: "EUR", Owed: 1039}, f.balance(t))
+}
+
+// The debt was paid, and then the bank returned the refund: the merchant gets what it paid.
+func TestOrderRefund_OneThatIsReturnedAfterItsRecoveryIsPaidOut(t *testing.T) {
+	f := newFixture(t)
+	s := f.sale(t)
+	f.sends(t, s)
+	r := must.Get(f.refund(t, s, 0))(t)
+	f.decide(t, r, checkout.RefundSucceeded)
+	kept := f.sale(t)
+	require.Equal(t, checkout.PayoutRecovered, f.sends(t, kept).Failure)
+	require.ErrorIs(t, must.Err(f.Payouts.RetryPayout(t.Context(), kept.payout)), checkout.ErrNothingLeft)
+	f.decide(t, r, checkout.RefundFailed)
+	require.Equal(t, checkout.Balance{Currency: "EUR", Available: 1039}, f.balance(t))
+	require.Equal(t, money.Amount(1039), must.Get(f.Balances.PayableBalances(t.Context()))(t)[0].Amount)
 }
