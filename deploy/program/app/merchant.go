@@ -67,17 +67,26 @@ show lists the scheduled changes. The audit log gets an entry, and every owner g
 		},
 		planCommand, termsCommand, suspendCommand, resumeCommand,
 		{
-			use:    "list",
-			short:  "List every merchant, newest first",
+			use:   "list",
+			short: "List every merchant, the highest risk first",
+			long: `Lists every merchant with what it did in the last 30 days: its payments and their volume, the share of payments that
+are disputed and refunded, what it owes, what it is owed, and what is suspended. The highest share of disputes comes
+first, then the largest debt, the most payments and the newest merchant.`,
 			args:   words(),
+			flags:  flagsOfRisk,
+			values: map[string][]string{"mode": modes},
 			asJSON: true,
+			check:  (*call).checkMode,
 			run:    withKeyless(keylessCall.listMerchants),
 		},
 		{
 			use:    "show mer_…",
 			short:  "Show one merchant with its payout addresses",
 			args:   idAnd(checkout.PrefixMerchant, listsMerchants),
+			flags:  flagsOfRisk,
+			values: map[string][]string{"mode": modes},
 			asJSON: true,
+			check:  (*call).checkMode,
 			run:    withKeyless(keylessCall.showMerchant),
 		},
 	},
@@ -229,20 +238,12 @@ type listedChange struct {
 	By string `json:"by"`
 }
 
-func (c keylessCall) listMerchants(ctx context.Context) (result, error) {
-	merchants, err := c.Merchants.Merchants(ctx)
-	list := newTable(":ID", ":NAME", ":PLAN", ":CREATED", ":SUSPENDED")
-	for _, m := range merchants {
-		list.add(m.ID, m.Name, m.Plan, m.CreatedAt, m.Suspended)
-	}
-	return resultOf(err, data{each(merchants, listMerchant)}, list)
-}
-
 func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
-	m, err := c.Merchants.Merchant(ctx, c.args[0])
+	risk, err := c.Merchants.MerchantRisk(ctx, checkout.Owner{MerchantID: c.args[0], Mode: c.mode()})
 	if err != nil {
 		return nil, noMerchant(err, c.args[0])
 	}
+	m := risk.Merchant
 	rows := &table{}
 	rows.add("id", m.ID)
 	rows.add("name", m.Name)
@@ -251,6 +252,7 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	rows.add("failed payments per session", m.PaymentAttempts)
 	rows.add("refuses a second session for an order", m.OrderIDGuard)
 	rows.add("created", m.CreatedAt)
+	addRisk(rows, c.mode(), risk)
 	suspension, err := c.Merchants.Suspension(ctx, m.ID)
 	if err != nil {
 		return nil, err
@@ -285,11 +287,12 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	}
 	return result{data{struct {
 		listedMerchant
+		listedRisk
 		Addresses map[checkout.Mode][]merchant.PayoutAddress `json:"payout_addresses"`
 		Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
 		Since     string                                     `json:"suspended_at,omitempty"`
 		Why       string                                     `json:"suspended_why,omitempty"`
-	}{listMerchant(m), addresses, scheduled, since, why}}, rows}, nil
+	}{listMerchant(m), listRisk(c.mode(), risk), addresses, scheduled, since, why}}, rows}, nil
 }
 
 func (c keylessCall) stopAddress(ctx context.Context) (result, error) {

@@ -114,22 +114,6 @@ func TestMerchantCreate_ChecksThePayoutAddress(t *testing.T) {
 	require.Len(t, decode[[]shownMerchant](t, o.must("merchant", "list", "--json")), 4, "a refused command stores nothing")
 }
 
-func TestMerchantList_IsNewestFirst(t *testing.T) {
-	o := newOperator(t)
-	require.Equal(t, "[]\n", o.must("merchant", "list", "--json"))
-	require.Equal(t, [][]string{{"ID", "NAME", "PLAN", "CREATED", "SUSPENDED"}}, words(o.must("merchant", "list")))
-	first := o.merchant()
-	time.Sleep(2 * time.Millisecond) // ids are in the order of their milliseconds
-	second := o.merchant()
-	table := words(o.must("merchant", "list"))
-	require.Len(t, table, 3)
-	require.Equal(t, []string{second, "Shop", "standard"}, table[1][:3])
-	require.Equal(t, []string{first, "Shop", "standard"}, table[2][:3])
-	got := decode[[]shownMerchant](t, o.must("merchant", "list", "--json"))
-	require.Len(t, got, 2)
-	require.Equal(t, second, got[0].ID)
-}
-
 func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	o := newOperator(t)
 	out, notes, err := o.run("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key", "--mode", "live")
