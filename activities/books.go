@@ -22,6 +22,8 @@ type Books struct {
 	Refunds *storage.Refunds
 	// Accounts are those at the card network, by mode.
 	Accounts map[checkout.Mode]Account
+	// Limits are those of live merchants. The zero value has none.
+	Limits storage.MerchantLimits
 }
 
 // Account is the service's account at a card network.
@@ -82,7 +84,8 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a transaction whose
 // session is not completed is refunded: the customer paid for nothing. Every difference becomes a finding. What a
-// charge cost is booked, and what moved our balance for another reason. It also compares the sums of the ledger.
+// charge cost is booked, and what moved our balance for another reason. It also compares the sums of the ledger, and the
+// counts of live merchants with their limits.
 //
 // The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early delays
 // what is left, and nothing else.
@@ -94,6 +97,11 @@ func (b *Books) ReconcileCharges(ctx context.Context, in contract.ModeInput) (Re
 	var result ReconcileChargesResult
 	found, err := b.Store.ReconcileLedger(ctx, of.mode)
 	result.found(ctx, found)
+	if in.Mode.Live() {
+		found, judging := of.Store.JudgeMerchants(ctx, b.Limits)
+		result.found(ctx, found)
+		err = errors.Join(err, judging)
+	}
 	err = errors.Join(err, of.reconcile(ctx, &result, time.Now().UTC()))
 	return result, asFinal(ctx, err, "")
 }

@@ -527,6 +527,17 @@ func TestReconcileCharges_TheSumsComeFirst(t *testing.T) {
 	require.NotZero(t, listed)
 }
 
+func TestReconcileCharges_JudgesLiveMerchants(t *testing.T) {
+	b := newBooks(t)
+	b.paid(checkout.OutcomeFailed)
+	b.charges = nil
+	b.Limits = storage.MerchantLimits{Declined: 2}
+	require.Equal(t, activities.ReconcileChargesResult{}, b.compare())
+	b.Limits.Declined = 1
+	require.Equal(t, activities.ReconcileChargesResult{Found: 1}, b.compare())
+	require.Equal(t, map[books.FindingKind]string{books.FindingCardTesting: b.owner.MerchantID}, b.findings())
+}
+
 // The charge is in another part of the list than its decision.
 func TestReconcileCharges_AChargeThatBeganLongBefore(t *testing.T) {
 	b := newBooks(t)

@@ -42,24 +42,22 @@ func keepFinding(ctx context.Context, to pg.Executor, differs bool, f books.Find
 }
 
 // keepFindings opens the findings of a kind that are not open, and closes its others. It returns the new ones.
-func (s *Books) keepFindings(
-	ctx context.Context, mode checkout.Mode, kind books.FindingKind, found []books.Finding,
+func keepFindings(
+	ctx context.Context, tx pgx.Tx, mode checkout.Mode, kind books.FindingKind, found []books.Finding,
 ) (fresh []books.Finding, err error) {
-	return pg.InTx(ctx, s.pool, "keep findings", func(tx pgx.Tx) (fresh []books.Finding, err error) {
-		subjects := []string{}
-		for _, f := range found {
-			f.Mode, f.Kind, subjects = mode, kind, append(subjects, f.Subject)
-			opened, err := keepFinding(ctx, tx, true, f)
-			if err != nil {
-				return nil, err
-			}
-			fresh = append(fresh, opened...)
+	subjects := []string{}
+	for _, f := range found {
+		f.Mode, f.Kind, subjects = mode, kind, append(subjects, f.Subject)
+		opened, err := keepFinding(ctx, tx, true, f)
+		if err != nil {
+			return nil, err
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
-			WHERE mode = $1 AND kind = $2 AND subject <> ALL ($3) AND closed_at IS NULL`, mode, kind, subjects)
-		return fresh, err
-	})
+		fresh = append(fresh, opened...)
+	}
+	_, err = tx.Exec(ctx, `
+		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
+		WHERE mode = $1 AND kind = $2 AND subject <> ALL ($3) AND closed_at IS NULL`, mode, kind, subjects)
+	return fresh, err
 }
 
 // CloseFindings closes the open findings of the kinds about the subjects.

@@ -51,7 +51,9 @@ func (s *Books) ReconcileLedger(ctx context.Context, mode checkout.Mode) (fresh 
 		return nil, err
 	}
 	for _, kind := range []books.FindingKind{books.FindingLedgerDiffers, books.FindingTreasuryFrozen} {
-		more, err := s.keepFindings(ctx, mode, kind, found[kind])
+		more, err := pg.InTx(ctx, s.pool, "keep findings", func(tx pgx.Tx) ([]books.Finding, error) {
+			return keepFindings(ctx, tx, mode, kind, found[kind])
+		})
 		if err != nil {
 			return fresh, err
 		}

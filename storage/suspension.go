@@ -34,19 +34,25 @@ func (s *Merchants) Suspend(
 	ctx context.Context, merchantID string, all merchant.Suspended, why string, by ...merchant.AuditEntry,
 ) (merchant.Suspension, error) {
 	return pg.InTx(ctx, s.pool, "suspend", func(tx pgx.Tx) (merchant.Suspension, error) {
-		got, err := pg.One[merchant.Suspension](ctx, tx, `
-			UPDATE merchant SET suspended = ARRAY (SELECT DISTINCT unnest(suspended || $2::text[]) ORDER BY 1),
-				suspended_at = date_trunc('milliseconds', clock_timestamp()),
-				suspended_why = concat_ws('; ', CASE WHEN suspended <> '{}' THEN suspended_why END, $3::text)
-			WHERE id = $1 RETURNING `+suspensionColumns, merchantID, all, all.String()+": "+why)
-		if err == nil && all.Has(merchant.CapabilitySignIn) {
-			err = people.SignOutAll(ctx, tx, merchantID)
-		}
-		if err != nil {
-			return got, err
-		}
-		return got, pg.Audit(ctx, tx, by...)
+		return suspend(ctx, tx, merchantID, all, why, by...)
 	})
+}
+
+func suspend(
+	ctx context.Context, tx pgx.Tx, merchantID string, all merchant.Suspended, why string, by ...merchant.AuditEntry,
+) (merchant.Suspension, error) {
+	got, err := pg.One[merchant.Suspension](ctx, tx, `
+		UPDATE merchant SET suspended = ARRAY (SELECT DISTINCT unnest(suspended || $2::text[]) ORDER BY 1),
+			suspended_at = date_trunc('milliseconds', clock_timestamp()),
+			suspended_why = concat_ws('; ', CASE WHEN suspended <> '{}' THEN suspended_why END, $3::text)
+		WHERE id = $1 RETURNING `+suspensionColumns, merchantID, all, all.String()+": "+why)
+	if err == nil && all.Has(merchant.CapabilitySignIn) {
+		err = people.SignOutAll(ctx, tx, merchantID)
+	}
+	if err != nil {
+		return got, err
+	}
+	return got, pg.Audit(ctx, tx, by...)
 }
 
 // Resume takes capabilities from what is suspended of a merchant, and returns what still is. Payouts that waited for it

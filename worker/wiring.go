@@ -25,7 +25,8 @@ type Wiring struct {
 	TestSchedule            webhook.Schedule     // nil: that of the interface document
 	EndpointMaxInFlight     int                  // attempts to one address at the same time
 	EndpointFailure         storage.FailureRules // when an address is failing, and when it is held
-	DeploymentName, BuildID string               // see Options
+	MerchantLimits          storage.MerchantLimits
+	DeploymentName, BuildID string // see Options
 }
 
 // Options returns what the workers run. It opens the networks of both modes, and follows them until ctx ends.
@@ -63,6 +64,7 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 		Treasury: activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
 		Books: activities.Books{
 			Store: w.Store.Books, Refunds: w.Store.Refunds, Accounts: map[checkout.Mode]activities.Account{},
+			Limits: w.MerchantLimits,
 		},
 		Synced:     map[checkout.Mode]*atomic.Int64{},
 		Deployment: w.DeploymentName,

@@ -42,6 +42,13 @@ const (
 // FindingPayoutSanctioned: the payout's destination is a sanctioned address. Its subject is the payout.
 const FindingPayoutSanctioned FindingKind = "payout_sanctioned"
 
+// Kinds of findings about a live merchant that is above a limit. Their subject is the merchant.
+const (
+	FindingMerchantDisputes FindingKind = "merchant_disputes"
+	FindingMerchantRefunds  FindingKind = "merchant_refunds"
+	FindingCardTesting      FindingKind = "card_testing" // most cards of the last minutes were declined
+)
+
 // Finding is a difference that a person should explain. It is open until it is gone.
 type Finding struct {
 	ID       string // fnd_…

@@ -102,6 +102,19 @@ type Config struct {
 	// the receiver is slow or refuses.
 	EndpointMaxInFlight uint16 `env:"CHECKOUT_ENDPOINT_MAX_IN_FLIGHT" envDefault:"64"`
 
+	// Percent of a merchant's live payments of 30 days that may be disputed, once five are. Above it opens the finding
+	// `merchant_disputes`. 0: no limit.
+	DisputeLimit float64 `env:"CHECKOUT_DISPUTE_LIMIT" envDefault:"0.75"`
+	// Percent of a merchant's live payments of 30 days that may be refunded, once twenty are. Above it opens the finding
+	// `merchant_refunds`. 0: no limit.
+	RefundLimit float64 `env:"CHECKOUT_REFUND_LIMIT" envDefault:"30"`
+	// How many declined cards of a live merchant within 10 minutes open the finding `card_testing`, unless more payments
+	// succeed. 0: no limit.
+	DeclineLimit uint16 `env:"CHECKOUT_DECLINE_LIMIT" envDefault:"50"`
+	// Suspend the payments of a merchant above one of these limits, and above the first one its payouts too, until
+	// `checkout merchant resume`.
+	LimitsSuspend bool `env:"CHECKOUT_LIMITS_SUSPEND"`
+
 	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
 	TestCards string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
 	// Where the payouts of test mode are sent: `sandbox`, or `networks`, a real test network such as
@@ -193,6 +206,8 @@ func (c *Config) check(report func(name string, err error)) {
 		report("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
 	}
 	report("CHECKOUT_ENDPOINT_MAX_IN_FLIGHT", between(c.EndpointMaxInFlight, 4, 500))
+	report("CHECKOUT_DISPUTE_LIMIT", between(c.DisputeLimit, 0, 100))
+	report("CHECKOUT_REFUND_LIMIT", between(c.RefundLimit, 0, 100))
 	report("CHECKOUT_PAYOUT_ADDRESS_DELAY", between(c.PayoutAddressDelay, 0, 7*24*time.Hour))
 	c.checkMail(report)
 	c.Temporal.check(report)

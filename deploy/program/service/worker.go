@@ -149,7 +149,11 @@ func workerOptions(
 		CheckoutURL: cfg.PageURL, AllowLoopback: cfg.AllowLoopback, TestSchedule: cfg.TestSchedule,
 		EndpointMaxInFlight: int(cfg.EndpointMaxInFlight),
 		EndpointFailure:     storage.FailureRules{FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter},
-		DeploymentName:      cfg.Temporal.DeploymentName, BuildID: cfg.Temporal.BuildID,
+		MerchantLimits: storage.MerchantLimits{
+			DisputedPercent: cfg.DisputeLimit, RefundedPercent: cfg.RefundLimit, Declined: int(cfg.DeclineLimit),
+			Suspend: cfg.LimitsSuspend,
+		},
+		DeploymentName: cfg.Temporal.DeploymentName, BuildID: cfg.Temporal.BuildID,
 	}.Options(ctx)
 	for mode, synced := range options.Synced {
 		err = errors.Join(err, measureTreasury(mode, synced))
