@@ -142,8 +142,7 @@ func (s *Books) judgedMerchants(ctx context.Context, limits MerchantLimits) (all
 			) x ON x.merchant_id = m.id
 		) m WHERE disputed >= $7 OR refunded >= $8 OR declined > 0 ORDER BY m.id`,
 		checkout.ModeLive, session, refund, dispute,
-		[]checkout.FailureCode{checkout.FailureThreeDSAbandoned, checkout.FailureProcessingError},
-		max(limits.Declined, 1), leastDisputed, leastRefunded)
+		checkout.UndeclinedFailures, max(limits.Declined, 1), leastDisputed, leastRefunded)
 	for _, r := range rows {
 		risk := merchant.Risk{Payments: r.Payments, Refunded: r.Refunded, Disputed: r.Disputed}
 		risk.ID = r.ID

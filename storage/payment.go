@@ -29,6 +29,7 @@ type NewPayment struct {
 	Method        checkout.PaymentMethod
 	CustomerEmail *string
 	Language      string // of the page, a BCP 47 tag; "" when nobody knows
+	Address       string // of the customer: see DeclineRates
 	// Acquirer is the network that CardToken is of, and ChainRef the chain of the payout.
 	Acquirer checkout.Acquirer
 	ChainRef string
@@ -36,25 +37,28 @@ type NewPayment struct {
 
 // CreatePayment stores a payment that a customer asks for. It charges nothing and changes no session; the workflow may
 // still refuse the payment. The customer has no API key, so the query takes the merchant and mode from the session. It
-// returns checkout.ErrNotPending when the session cannot be paid, and checkout.ErrPaymentExists when the id is taken:
-// the browser sent the form twice.
+// returns checkout.ErrNotPending when the session cannot be paid, *SlowedError when the customer's address must wait, and
+// checkout.ErrPaymentExists when the id is taken: the browser sent the form twice.
 func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
 			card_token, payment_method, acquirer, chain_ref, language, created_at)
 		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, $6, $7, nullif($8, ''),
 			date_trunc('milliseconds', clock_timestamp())
-		FROM checkout_session s WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()
-			AND NOT (SELECT `+paymentsSuspended+` FROM merchant m WHERE m.id = s.merchant_id)`,
-		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language)
+		FROM checkout_session s WHERE id = $2 AND `+payable+` AND coalesce(`+declineWait("$9")+`, 0) <= 0`,
+		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language, p.Address)
 	if pg.Violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
 	}
 	if err == nil && tag.RowsAffected() == 0 {
-		return checkout.ErrNotPending
+		err = s.whyNotCreated(ctx, p)
 	}
 	return pg.Wrap("create payment", err)
 }
+
+// payable selects a session s of which a payment may begin.
+const payable = `s.status = 'pending' AND s.expires_at > clock_timestamp()
+	AND NOT (SELECT ` + paymentsSuspended + ` FROM merchant m WHERE m.id = s.merchant_id)`
 
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An accepted payment stays.
 func (s *Sessions) DropPayment(ctx context.Context, sessionID, id string) error {

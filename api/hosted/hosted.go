@@ -45,8 +45,9 @@ type Config struct {
 	// has one.
 	CheckoutURL string
 	Limits      limit.Rates
-	Shares      *limit.Shares // bounds the requests of one address that the process works on at once
-	Log         *slog.Logger  // nil: slog.Default()
+	Declines    storage.DeclineRates // at one live merchant
+	Shares      *limit.Shares        // bounds the requests of one address that the process works on at once
+	Log         *slog.Logger         // nil: slog.Default()
 }
 
 // TestCards is the sandbox's card network, the only one to which this page sends a card. Other cards go

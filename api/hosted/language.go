@@ -251,7 +251,7 @@ type texts struct {
 	FailedHeading, FailedText, ExpiredHeading, ExpiredText, ClosedText string
 	UnknownTitle, UnknownText, MethodTitle, MethodText                 string
 	ForbiddenTitle, ForbiddenText, TooLargeTitle, TooLargeText         string
-	TooManyTitle, TooManyText                                          string
+	TooManyTitle, TooManyText, SlowedText                              string
 	UnreadableTitle, UnreadableText, AwayTitle, AwayText               string
 	TryAgain                                                           string
 	ReceiptSubject, ReceiptWhy                                         string // of the mail

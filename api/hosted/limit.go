@@ -2,10 +2,14 @@ package hosted
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
@@ -43,6 +47,25 @@ func (s *server) giveBackForm(r *http.Request) {
 	if err := s.entrance.GiveBackForm(context.WithoutCancel(r.Context()), r); err != nil {
 		s.Log.WarnContext(r.Context(), "form token not given back", "error", err) // a later form waits longer
 	}
+}
+
+// countDecline counts a declined card at a live merchant. Test cards are there to be declined.
+func (s *server) countDecline(r *http.Request, session checkout.Session) {
+	t := session.Transaction()
+	if t == nil || !t.Failure.Declined() || !session.Mode.Live() {
+		return
+	}
+	err := s.Requests.CountDecline(context.WithoutCancel(r.Context()), session.MerchantID, limit.Address(r), s.Declines)
+	if err != nil {
+		s.Log.WarnContext(r.Context(), "declined card not counted", "error", err) // a later payment does not wait
+	}
+}
+
+// answerSlowed answers a payment that must wait because cards were declined.
+func (s *server) answerSlowed(w http.ResponseWriter, r *http.Request, v view, wait time.Duration) {
+	seconds := failure.Seconds(wait)
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	s.refuse(w, r, http.StatusTooManyRequests, v, v.T.TooManyTitle, fmt.Sprintf(v.T.SlowedText, seconds))
 }
 
 // ofSession returns the bucket for a session's status. A text without the shape of an id is never

@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 )
 
 // slow lets through burst requests. The next token comes back after a quarter of an hour, when go test has given up.
@@ -149,4 +150,50 @@ func TestLimits_StatusOfASession(t *testing.T) {
 	}
 	require.Equal(t, 40, refused)
 	require.Equal(t, http.StatusOK, h.get("/"+h.session()+"/status").Code, "another session has its own")
+}
+
+func TestLimits_DeclinedCardsAtALiveMerchant(t *testing.T) {
+	h := newStripe(t, checkout.ModeLive, "eip155:1")
+	h.server.Declines = storage.DeclineRates{Address: slow(3), Merchant: slow(4)}
+	const tester, other, customer, guest = "192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"
+	shop, another := checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixMerchant)
+	send := func(address, shop string, mode checkout.Mode, result checkout.ChargeResult) *httptest.ResponseRecorder {
+		h.pay = decides(result)
+		id, form := h.session(func(n *storage.NewSession, m *merchant.Merchant) { n.Mode, m.ID = mode, shop }), goodToken()
+		if !mode.Live() {
+			form = goodCard()
+		}
+		return h.from(address, http.MethodPost, "/"+id, form)
+	}
+	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
+	broken := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}
+	paid := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
+	for range 4 {
+		require.Equal(t, http.StatusOK, send(tester, shop, checkout.ModeLive, broken).Code, "no card was declined")
+		require.Equal(t, http.StatusOK, send(tester, shop, checkout.ModeTest, declined).Code, "test cards are there for it")
+		require.Equal(t, http.StatusSeeOther, send(tester, shop, checkout.ModeLive, paid).Code)
+	}
+	for range 3 {
+		require.Equal(t, http.StatusOK, send(tester, shop, checkout.ModeLive, declined).Code)
+	}
+	asked := len(h.paid)
+	refused := send(tester, shop, checkout.ModeLive, paid)
+	require.Equal(t, http.StatusTooManyRequests, refused.Code)
+	seconds, err := strconv.Atoi(refused.Header().Get("Retry-After"))
+	require.NoError(t, err)
+	require.InDelta(t, 1000, seconds, 60)
+	require.Contains(t, refused.Body.String(), "Several cards were declined here in a short time. You have not been charged")
+	require.Contains(t, refused.Body.String(), `value="ada@example.com"`)
+	require.Len(t, h.paid, asked, "nothing is charged")
+	require.Equal(t, http.StatusSeeOther, send(tester, shop, checkout.ModeTest, paid).Code)
+	require.Equal(t, http.StatusSeeOther, send(tester, another, checkout.ModeLive, paid).Code)
+	require.Equal(t, http.StatusSeeOther, send(other, shop, checkout.ModeLive, paid).Code)
+
+	require.Equal(t, http.StatusOK, send(other, shop, checkout.ModeLive, declined).Code, "the merchant's last")
+	require.Equal(t, http.StatusTooManyRequests, send(other, shop, checkout.ModeLive, paid).Code)
+	require.Equal(t, http.StatusSeeOther, send(customer, shop, checkout.ModeLive, paid).Code, "who was not declined pays")
+	require.Equal(t, http.StatusOK, send(guest, shop, checkout.ModeLive, declined).Code)
+	require.Equal(t, http.StatusTooManyRequests, send(guest, shop, checkout.ModeLive, paid).Code)
+	h.database.Exec(t, `UPDATE token_bucket SET at = at - interval '1001 seconds'`)
+	require.Equal(t, http.StatusSeeOther, send(guest, shop, checkout.ModeLive, paid).Code)
 }

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
@@ -87,7 +88,12 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	outcome, next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
 		ID: s.paymentID(r, v.Session.ID), SessionID: v.Session.ID, CardToken: token, Method: method,
 		CustomerEmail: &v.Form.Email, Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.chain(v.Session),
+		Address: limit.Address(r),
 	})
+	if slowed, ok := errors.AsType[*storage.SlowedError](err); ok {
+		s.answerSlowed(w, r, v, slowed.Wait)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -114,6 +120,7 @@ func (s *server) answerDeclined(w http.ResponseWriter, r *http.Request, sent vie
 	if err != nil {
 		return err
 	}
+	s.countDecline(r, session)
 	v := s.view(languageOf(r), session, brand)
 	if !isUndecided(session) || v.Alert == "" {
 		redirectTo(w, r, s.path(session.ID))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"example.com/checkout/workflows/money"
@@ -62,6 +63,12 @@ func (c FailureCode) Valid() bool { return failureMessages[c] != "" }
 // EndsSession reports whether the failure ends the session even with attempts left. Source:
 // api/decisions/sessions.md, "failed payments".
 func (c FailureCode) EndsSession() bool { return c == FailureFraudBlocked }
+
+// UndeclinedFailures tell nothing about the card: the customer gave up at the bank, or the network has an error.
+var UndeclinedFailures = []FailureCode{FailureThreeDSAbandoned, FailureProcessingError}
+
+// Declined reports whether the card was declined.
+func (c FailureCode) Declined() bool { return c.Valid() && !slices.Contains(UndeclinedFailures, c) }
 
 // PaymentMethod holds the facts about a card that may be shown.
 type PaymentMethod struct {

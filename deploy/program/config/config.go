@@ -78,7 +78,8 @@ type Config struct {
 	// Requests a second to the hosted page from one address (IPv6: one /64), after a burst of ten times as
 	// many.
 	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
-	// Forms a second with a refused card, from one address, after a burst of a hundred times as many.
+	// Forms a second with a refused card, from one address, after a burst of a hundred times as many. At one live merchant
+	// the burst is half as large, and afterwards a sixth as many may be refused.
 	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
 	// Requests a second to the dashboard from one address, after a burst of ten times as many. Forms: a
 	// twentieth of that.
@@ -109,7 +110,7 @@ type Config struct {
 	// `merchant_refunds`. 0: no limit.
 	RefundLimit float64 `env:"CHECKOUT_REFUND_LIMIT" envDefault:"30"`
 	// How many declined cards of a live merchant within 10 minutes open the finding `card_testing`, unless more payments
-	// succeed. 0: no limit.
+	// succeed. Above it an address waits after each declined card. 0: no limit.
 	DeclineLimit uint16 `env:"CHECKOUT_DECLINE_LIMIT" envDefault:"50"`
 	// Suspend the payments of a merchant above one of these limits, and above the first one its payouts too, until
 	// `checkout merchant resume`.

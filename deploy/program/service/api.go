@@ -103,7 +103,7 @@ func startAPI(
 		People: store.People, Requests: store.Requests, Sessions: store.Sessions, Runs: client, TestCards: cards,
 		Acquirers: map[checkout.Mode]*hosted.Acquirer{},
 		Chains:    map[checkout.Mode]map[money.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
-		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
+		Limits: pageLimits(cfg), Declines: declines(cfg), Shares: shares, Log: slog.Default(),
 	}
 	runLive, noLive := openNetworksAPI(cfg.Live, &restConfig, &page)
 	runTest, noTest := openNetworksAPI(cfg.Test, &restConfig, &page)
@@ -161,6 +161,15 @@ func limitOf(perSecond, seconds float64) storage.Rate {
 // address. Forms counts only forms whose card was refused, so that nobody can test many stolen cards.
 func pageLimits(cfg config.Config) limit.Rates {
 	return limit.Rates{Requests: limitOf(cfg.PageRateLimit, 10), Forms: limitOf(cfg.FormRateLimit, 100)}
+}
+
+// declines returns the rates of declined cards at a live merchant: half as many of an address as at all merchants, and
+// as many of all addresses as do not become a finding.
+func declines(cfg config.Config) storage.DeclineRates {
+	return storage.DeclineRates{
+		Address:  storage.Rate{PerSecond: cfg.FormRateLimit / 6, Burst: max(1, int(50*cfg.FormRateLimit))},
+		Merchant: storage.Rate{PerSecond: float64(cfg.DeclineLimit) / 600, Burst: int(cfg.DeclineLimit)},
+	}
 }
 
 // dashboardLimits returns limits like pageLimits: a whole office may share one address. They allow one form
