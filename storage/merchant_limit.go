@@ -37,7 +37,7 @@ type judgedMerchant struct {
 }
 
 // JudgeMerchants opens a finding for each live merchant that is above a limit, closes those whose merchant is below
-// again, and returns the new ones. With limits.Suspend, the transaction that opens a finding also suspends the merchant.
+// again, and returns the new ones. With limits.Suspend, the transaction that opens a finding suspends the merchant too.
 // So what an operator resumes stays so until the finding has closed.
 func (s *Books) JudgeMerchants(ctx context.Context, limits MerchantLimits) (fresh []books.Finding, err error) {
 	judged, err := s.judgedMerchants(ctx, limits)
@@ -111,7 +111,8 @@ func (l MerchantLimits) rules() []merchantRule {
 			return l.Declined > 0 && m.Declined >= l.Declined && m.Declined > m.Succeeded
 		},
 		func(m judgedMerchant) string {
-			return fmt.Sprintf("%d cards were declined within %s, and %d payments succeeded.", m.Declined, declinedWithin, m.Succeeded)
+			return fmt.Sprintf("%d cards were declined within %s, and %d payments succeeded.",
+				m.Declined, declinedWithin, m.Succeeded)
 		},
 	}}
 }

@@ -37,8 +37,8 @@ type NewPayment struct {
 
 // CreatePayment stores a payment that a customer asks for. It charges nothing and changes no session; the workflow may
 // still refuse the payment. The customer has no API key, so the query takes the merchant and mode from the session. It
-// returns checkout.ErrNotPending when the session cannot be paid, *SlowedError when the customer's address must wait, and
-// checkout.ErrPaymentExists when the id is taken: the browser sent the form twice.
+// returns checkout.ErrNotPending when the session cannot be paid, *SlowedError when the customer's address must wait,
+// and checkout.ErrPaymentExists when the id is taken: the browser sent the form twice.
 func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,

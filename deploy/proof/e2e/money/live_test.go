@@ -2,6 +2,7 @@ package money
 
 import (
 	"context"
+	"net/http"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -47,6 +48,7 @@ func TestLive(t *testing.T) {
 	t.Run("a restarted API sells at once", func(t *testing.T) { testRestartedAPI(t, l.in(t)) })
 	l.Stack.Live.Acquirer.ReleaseWebhooks()
 	t.Run("a frozen treasury pays nobody", func(t *testing.T) { testFrozen(t, l.in(t)) })
+	t.Run("a burst of declined cards suspends the merchant", func(t *testing.T) { testCardTesting(t, l.in(t)) })
 }
 
 // testRestartedAPI: an API that is ready refuses no live session, because its prices and the bounds of payouts are
@@ -84,8 +86,7 @@ func testDispute(t *testing.T, l live) {
 	l.paidOut(id)
 	intents, _ := l.facts(id)
 	require.NoError(t, l.Stack.Live.Acquirer.Dispute(t.Context(), intents[0].ID))
-	books := e2e.TemporalClient(t, l.Stack).ScheduleClient().GetHandle(t.Context(), runs.ScheduleBooks)
-	require.NoError(t, books.Trigger(t.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}))
+	l.booksNow()
 	e2e.AwaitQuery(t, "the dispute is found", 30*time.Second, l.Stack, 1, `
 			SELECT count(*) FROM finding f JOIN charge_risk r ON r.id = f.subject JOIN transaction t ON t.id = r.transaction_id
 			WHERE f.kind = 'charge_disputed' AND f.detail LIKE '%is signed%' AND t.session_id = $1`, id)
@@ -97,6 +98,30 @@ func testDispute(t *testing.T, l live) {
 		SELECT p.amount::int FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
 		JOIN charge_risk r ON r.id = e.subject JOIN transaction t ON t.id = r.transaction_id
 		WHERE p.account = 'acquirer:disputed' AND t.session_id = $1`, id))
+}
+
+// booksNow starts Books.
+func (l live) booksNow() {
+	books := e2e.TemporalClient(l.T, l.Stack).ScheduleClient().GetHandle(l.T.Context(), runs.ScheduleBooks)
+	require.NoError(l.T, books.Trigger(l.T.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}))
+}
+
+// testCardTesting: the finding suspends the payments, and an operator resumes them.
+func testCardTesting(t *testing.T, l live) {
+	e2e.Exec(t, l.Stack, `UPDATE transaction SET completed_at = completed_at - interval '10 minutes' WHERE status <> 'processing'`)
+	for range 12 {
+		l.pay(l.Create(terms(money.USDC)), cardDeclined)
+	}
+	l.booksNow()
+	e2e.Await(t, "payments are suspended", 30*time.Second, func() bool {
+		got, err := l.CallWith(checkout.NewID("test"), http.MethodPost, "/v1/checkout", terms(money.USDC))
+		return err == nil && got.Status == http.StatusForbidden && got.Field("error") == "merchant_suspended"
+	})
+	require.Regexp(t, `card_testing +\S+ +`+l.ID+` +12 cards were declined within 10 minutes, and 0 payments succeeded\.`,
+		e2e.MustCommand(t, l.Stack, "finding", "list"))
+	require.Regexp(t, `(?m)^`+l.ID+` .* payments$`, e2e.MustCommand(t, l.Stack, "merchant", "list"))
+	e2e.MustCommand(t, l.Stack, "merchant", "resume", l.ID, "--all")
+	l.Create(terms(money.USDC))
 }
 
 // testFrozen: payouts wait while an operator has frozen the account, and go on

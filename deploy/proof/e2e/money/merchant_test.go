@@ -47,6 +47,7 @@ func (l live) in(t *testing.T) live {
 func startLive(t *testing.T) live {
 	stack := e2e.OwnStack(t, devstack.Options{LiveDouble: true, Bitcoin: time.Second, Env: []string{
 		"CHECKOUT_RECONCILE_INTERVAL=2s", "OTEL_TRACES_EXPORTER=console",
+		"CHECKOUT_DECLINE_LIMIT=12", "CHECKOUT_LIMITS_SUSPEND=true",
 	}})
 	return live{&e2e.Merchant{T: t, Stack: stack, ID: stack.Demo.MerchantID, Key: stack.Demo.LiveKey}}
 }
