@@ -47,7 +47,7 @@ func declineWait(address string) string {
 func (s *Sessions) whyNotCreated(ctx context.Context, p NewPayment) error {
 	waits, err := pg.Values[float64](ctx, s.pool, `
 		SELECT w.wait FROM checkout_session s CROSS JOIN LATERAL (SELECT `+declineWait("$2")+` AS wait) w
-		WHERE s.id = $1 AND `+payable+` AND w.wait > 0`, p.SessionID, p.Address)
+		WHERE s.id = $1 AND `+mayBePaid+` AND w.wait > 0`, p.SessionID, p.Address)
 	if err != nil {
 		return err
 	}

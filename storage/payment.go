@@ -45,7 +45,7 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 			card_token, payment_method, acquirer, chain_ref, language, created_at)
 		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, $6, $7, nullif($8, ''),
 			date_trunc('milliseconds', clock_timestamp())
-		FROM checkout_session s WHERE id = $2 AND `+payable+` AND coalesce(`+declineWait("$9")+`, 0) <= 0`,
+		FROM checkout_session s WHERE id = $2 AND `+mayBePaid+` AND coalesce(`+declineWait("$9")+`, 0) <= 0`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language, p.Address)
 	if pg.Violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
@@ -56,8 +56,8 @@ func (s *Sessions) CreatePayment(ctx context.Context, p NewPayment) error {
 	return pg.Wrap("create payment", err)
 }
 
-// payable selects a session s of which a payment may begin.
-const payable = `s.status = 'pending' AND s.expires_at > clock_timestamp()
+// mayBePaid selects a session s of which a payment may begin.
+const mayBePaid = `s.status = 'pending' AND s.expires_at > clock_timestamp()
 	AND NOT (SELECT ` + paymentsSuspended + ` FROM merchant m WHERE m.id = s.merchant_id)`
 
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An accepted payment stays.
