@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Disputes reads the disputes of merchants. The card network decides about them: see RecordRisks.
+// Disputes keeps the evidence about disputes. The card network decides about them: see RecordRisks.
 type Disputes struct{ *DisputeReader }
 
 // DisputeReader reads disputes.
@@ -25,8 +25,11 @@ const disputes = `(
 			CASE WHEN r.responded THEN 'under_review' ELSE 'needs_response' END ELSE r.status END AS status,
 		r.reason, r.amount, r.currency, CASE WHEN r.fee_currency = r.currency THEN r.fee ELSE 0 END AS fee,
 		CASE WHEN r.status IN ('inquiry', 'open') THEN r.respond_by END AS respond_by, s.metadata,
-		r.noted_at AS created_at, CASE WHEN r.status IN ('won', 'lost') THEN r.changed_at END AS closed_at
+		r.noted_at AS created_at, CASE WHEN r.status IN ('won', 'lost') THEN r.changed_at END AS closed_at,
+		e.submitted_at AS evidence_at, e.sent_at AS evidence_sent_at, coalesce(e.failure, '') AS evidence_failure,
+		` + takesEvidence + ` AS takes_evidence, ` + evidenceStands + ` AS evidence_stands
 	FROM charge_risk r JOIN transaction t ON t.id = r.transaction_id JOIN checkout_session s ON s.id = t.session_id
+		LEFT JOIN dispute_evidence e ON e.risk_id = r.id
 	WHERE r.dispute_id IS NOT NULL) d `
 
 const selectDispute = `SELECT d.* FROM ` + disputes

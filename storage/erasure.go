@@ -227,6 +227,9 @@ func openData(ctx context.Context, tx pgx.Tx, ref checkout.Ref) ([]OpenData, err
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
 		UNION ALL SELECT 'payout ' || id || ' is pending', NULL FROM payout
 			WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+		UNION ALL SELECT 'the evidence about dispute ' || r.dispute_id || ' is not sent', NULL
+			FROM dispute_evidence e JOIN charge_risk r ON r.id = e.risk_id JOIN transaction t ON t.id = r.transaction_id
+			WHERE t.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3 AND e.content IS NOT NULL
 		UNION ALL SELECT 'delivery ' || d.id || ' is not delivered', d.created_at + $4::interval
 			FROM event e JOIN webhook_delivery d ON d.event_id = e.id
 			WHERE e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3 AND d.status = 'pending'`,

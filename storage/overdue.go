@@ -13,7 +13,7 @@ import (
 
 // Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether the run exists.
 type Overdue struct {
-	checkout.Ref // of a session, payout, refund, delivery, bulk replay or picture; also the workflow id
+	checkout.Ref // of a session, payout, refund, dispute, delivery, bulk replay or picture; also the workflow id
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight
@@ -36,6 +36,9 @@ const unfinished = `
 	UNION ALL
 	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', coalesce(r.next_action_at, r.created_at)
 		FROM refund r WHERE r.status = 'pending' AND r.merchant_id IS NOT NULL
+	UNION ALL
+	SELECT r.dispute_id, e.merchant_id, e.mode, NULL, '', '', '', '', e.submitted_at
+		FROM dispute_evidence e JOIN charge_risk r ON r.id = e.risk_id WHERE e.content IS NOT NULL
 	UNION ALL
 	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url,
 			d.next_attempt_at

@@ -10,8 +10,8 @@ import (
 // Evidence answers a dispute in the fields of the card network's own form. It is sent once.
 // Source: docs.stripe.com/api/disputes/update.
 type Evidence struct {
-	Texts map[string]string // by field, see EvidenceTexts
-	Files map[string][]byte // PDF, JPEG or PNG; by field, see EvidenceFiles
+	Texts map[string]string `json:"texts,omitempty"` // by field, see EvidenceTexts
+	Files map[string][]byte `json:"files,omitempty"` // PDF, JPEG or PNG; by field, see EvidenceFiles
 }
 
 // EvidenceTexts lists the fields of evidence that are texts.

@@ -40,6 +40,10 @@ var (
 	ErrPayoutNotFailed = fmt.Errorf("%w: the payout has not failed", ErrConflict)
 	// ErrDisputeOpen: the card network refunds nothing of a charge while a dispute of it is open.
 	ErrDisputeOpen = fmt.Errorf("%w: a dispute of the charge is open", ErrConflict)
+	// ErrDisputeNotOpen: the bank takes no evidence about the dispute, or none any more.
+	ErrDisputeNotOpen = fmt.Errorf("%w: the bank takes no evidence about the dispute", ErrConflict)
+	// ErrEvidenceSubmitted: evidence is sent once.
+	ErrEvidenceSubmitted = fmt.Errorf("%w: evidence about the dispute is submitted", ErrConflict)
 	// ErrTransferStands: a signed transfer of the payout may still pay it.
 	ErrTransferStands = fmt.Errorf("%w: a transfer of the payout may still pay it", ErrConflict)
 	// ErrNotPaid: the session has no payment that succeeded.

@@ -38,6 +38,7 @@ const (
 	PrefixPicture     = "pic" // of a line item
 	PrefixDispute     = "dp"
 	PrefixBalance     = "btx" // of a balance transaction
+	PrefixEvidence    = "dpe" // of a request with evidence; internal
 )
 
 // idEncoding is Crockford's base32 in lower case. It keeps the order of the bytes, and it avoids

@@ -173,7 +173,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 }
 
 // orNull returns nil, a JSON null, for an empty string.
-func orNull(s string) *string {
+func orNull[T ~string](s T) *T {
 	if s == "" {
 		return nil
 	}
