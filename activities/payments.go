@@ -52,6 +52,7 @@ type PayoutSender interface {
 type Payments struct {
 	Payouts     *storage.Payouts
 	Refunds     *storage.Refunds
+	Disputes    *storage.Disputes
 	Sessions    *storage.Sessions
 	Webhooks    *storage.WebhookReader
 	Test, Live  Networks // Live is empty until live mode is configured

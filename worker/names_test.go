@@ -26,7 +26,7 @@ func TestNames_StayAsStored(t *testing.T) {
 	const file = "testdata/names.txt"
 	lines := slices.Concat(
 		namesOf("CheckoutSession", workflows.CheckoutSession, 0), namesOf("Payout", workflows.Payout, 0),
-		namesOf("Refund", workflows.Refund, 0),
+		namesOf("Refund", workflows.Refund, 0), namesOf("DisputeEvidence", workflows.DisputeEvidence, 0),
 		namesOf("WebhookDelivery", workflows.WebhookDelivery, 0), namesOf("WebhookReplay", workflows.WebhookReplay, 0),
 		namesOf("MerchantUpdate", workflows.MerchantUpdate, 0), namesOf("PictureFetch", workflows.PictureFetch, 0),
 		namesOf("Retention", workflows.Retention, 0), namesOf("TreasurySync", workflows.TreasurySync, 0),

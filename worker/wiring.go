@@ -46,7 +46,7 @@ func (w Wiring) Options(ctx context.Context) (Options, error) {
 	}
 	options := Options{
 		Payments: &activities.Payments{
-			Payouts: w.Store.Payouts, Refunds: w.Store.Refunds, Sessions: w.Store.Sessions,
+			Payouts: w.Store.Payouts, Refunds: w.Store.Refunds, Disputes: w.Store.Disputes, Sessions: w.Store.Sessions,
 			Webhooks: w.Store.Webhooks.WebhookReader, CheckoutURL: w.CheckoutURL,
 			Live: live.networks(activities.Networks{}),
 			Test: test.networks(activities.SandboxNetworks(

@@ -79,6 +79,14 @@ var refundOptions = workflow.ActivityOptions{
 	RetryPolicy:            backoff(time.Second, time.Minute),
 }
 
+// evidenceOptions end after some minutes. Then the evidence waits for Reconcile.
+var evidenceOptions = workflow.ActivityOptions{
+	Summary:                "send the evidence to the card network",
+	StartToCloseTimeout:    2 * time.Minute, // files are uploaded one after the other
+	ScheduleToCloseTimeout: 6 * time.Minute,
+	RetryPolicy:            backoff(time.Second, time.Minute),
+}
+
 // followOptions are for one round of TreasurySync. The next round does the work of a failed one.
 var followOptions = workflow.ActivityOptions{
 	Summary:             "follow the transfers",

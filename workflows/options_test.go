@@ -65,6 +65,7 @@ func TestOptions_AreThese(t *testing.T) {
 		"followOptions":     {ofActivity(followOptions), "a try 2m0s, 1 tries"},
 		"broadcastOptions":  {ofActivity(broadcastOptions), "a try 30s, all tries 5m0s, retried after 1s × 2 up to 1m0s"},
 		"refundOptions":     {ofActivity(refundOptions), "a try 50s, all tries 5m0s, retried after 1s × 2 up to 1m0s"},
+		"evidenceOptions":   {ofActivity(evidenceOptions), "a try 2m0s, all tries 6m0s, retried after 1s × 2 up to 1m0s"},
 		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), "a try 1s, 1 tries"},
 		"sendOptions": {
 			ofActivity(sendOptions(0, "shop.example")),

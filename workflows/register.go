@@ -15,6 +15,8 @@ func RegisterCheckout(r worker.WorkflowRegistry) {
 		workflow.RegisterOptions{Name: contract.TypeCheckoutSession})
 	r.RegisterWorkflowWithOptions(Payout, workflow.RegisterOptions{Name: contract.TypePayout})
 	r.RegisterWorkflowWithOptions(Refund, workflow.RegisterOptions{Name: contract.TypeRefund})
+	r.RegisterWorkflowWithOptions(DisputeEvidence,
+		workflow.RegisterOptions{Name: contract.TypeDisputeEvidence})
 	r.RegisterWorkflowWithOptions(MerchantUpdate,
 		workflow.RegisterOptions{Name: contract.TypeMerchantUpdate})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: contract.TypeReconcile})

@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 		[]merchant.PayoutAddress{{Currency: money.USDC, Network: "ethereum", Address: "0xabc"}}))
 	w.cards = &sandbox.CardNetwork{Sandbox: store.Sandbox, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
 	w.payments = &activities.Payments{
-		Payouts: store.Payouts, Refunds: store.Refunds, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, CheckoutURL: "http://pay.example",
+		Payouts: store.Payouts, Refunds: store.Refunds, Disputes: store.Disputes, Sessions: store.Sessions, Webhooks: store.Webhooks.WebhookReader, CheckoutURL: "http://pay.example",
 		Test: activities.SandboxNetworks(w.cards, activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Sandbox: store.Sandbox}}),
 	}
 	w.deliveries = activities.NewDeliveries(store.Webhooks, activities.NewAddressGuard(true), nil, 100)

@@ -16,12 +16,13 @@ const (
 	TaskQueueWebhooks = "webhooks"
 )
 
-// Workflow types as registered. The workflow id is the public id of the session, payout, refund, delivery,
-// bulk replay, event or picture: cs_…, po_…, re_…, whd_…, whr_…, evt_…, pic_….
+// Workflow types as registered. The workflow id is the public id of the session, payout, refund, dispute,
+// delivery, bulk replay, event or picture: cs_…, po_…, re_…, dp_…, whd_…, whr_…, evt_…, pic_….
 const (
 	TypeCheckoutSession = "CheckoutSession"
 	TypePayout          = "Payout"
 	TypeRefund          = "Refund"
+	TypeDisputeEvidence = "DisputeEvidence"
 	TypeWebhookDelivery = "WebhookDelivery"
 	TypeWebhookReplay   = "WebhookReplay"
 	TypeMerchantUpdate  = "MerchantUpdate"

@@ -29,6 +29,12 @@ const (
 	RefundWaitsTreasury RefundWaits = "treasury" // the chain may have paid the merchant
 )
 
+// EvidenceResult says how a run that sends evidence ended.
+type EvidenceResult struct {
+	Failure checkout.EvidenceFailure `json:"failure,omitempty"`
+	Waits   bool                     `json:"waits,omitempty"` // the card network did not answer: a later run sends it
+}
+
 // WebhookReplayResult says how a bulk replay ended.
 type WebhookReplayResult struct {
 	Status  webhook.ReplayStatus `json:"status"` // completed or canceled
@@ -52,7 +58,7 @@ type ModeInput struct {
 
 // RunRequest has what starts the run of a row.
 type RunRequest struct {
-	checkout.Ref // of a session, payout, refund, delivery, bulk replay, picture or event; its id is the workflow id
+	checkout.Ref // of a session, payout, refund, dispute, delivery, bulk replay, picture or event; its id is the workflow id
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight

@@ -59,6 +59,8 @@ func (c *Client) execute(ctx context.Context, run contract.RunRequest, options c
 		typ, options.StaticSummary = contract.TypePayout, "payout"
 	case checkout.PrefixRefund:
 		typ, options.StaticSummary = contract.TypeRefund, "refund"
+	case checkout.PrefixDispute:
+		typ, options.StaticSummary = contract.TypeDisputeEvidence, "evidence about a dispute"
 	case checkout.PrefixReplay:
 		typ, options.StaticSummary = contract.TypeWebhookReplay, "bulk replay of "+run.EndpointID
 		options.TaskQueue = contract.TaskQueueWebhooks
