@@ -34,7 +34,7 @@ func (a *Payments) SendEvidence(ctx context.Context, in checkout.Ref) (failure c
 	err = cards.Respond(ctx, e.RiskID, e.Content)
 	if refused(e, err) {
 		logger(ctx).WarnContext(ctx, "the card network does not take evidence", "id", in.ID, "error", err)
-		failure, err = checkout.EvidenceRefused, nil
+		failure, err = checkout.EvidenceNotAccepted, nil
 	}
 	if err == nil {
 		err = a.Disputes.FinishEvidence(ctx, in.Owner, e, failure)

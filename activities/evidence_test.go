@@ -77,6 +77,6 @@ func TestSendEvidence_IsRefusedAfterTheBankDecided(t *testing.T) {
 	c := w.pay("visa")
 	d := w.contest(c, proof)
 	require.NoError(t, w.card.SetDispute(t.Context(), c.reference, "lost"))
-	require.Equal(t, checkout.EvidenceRefused, must.Get(w.sendEvidence(d))(t))
-	require.Equal(t, checkout.EvidenceRefused, w.disputeOf().EvidenceFailure)
+	require.Equal(t, checkout.EvidenceNotAccepted, must.Get(w.sendEvidence(d))(t))
+	require.Equal(t, checkout.EvidenceNotAccepted, w.disputeOf().EvidenceFailure)
 }

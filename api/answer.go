@@ -21,6 +21,7 @@ type exchange struct {
 	allowance *storage.Allowance // nil before authentication
 	sessionID string             // of the session that the answer is about, "" for none
 	seed      []byte             // set for an idempotent request; nil: ids are random
+	maxBody   int64              // bytes, when it is not maxBody
 }
 
 type exchangeKey struct{}

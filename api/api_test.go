@@ -318,13 +318,13 @@ func (f *front) newPayout(m shop, mode checkout.Mode) (session, payout string) {
 	return session, payout
 }
 
-// newMoneyBack makes a refund of 1.00, which the bank returned, and a dispute that was won, of a session of newPayout.
+// newMoneyBack makes a refund of 1.00, which the bank returned, and an inquiry of the bank, of a session of newPayout.
 func (f *front) newMoneyBack(session string) (refund, dispute string) {
 	refund, dispute = checkout.NewID(checkout.PrefixRefund), checkout.NewID(checkout.PrefixDispute)
 	f.exec(`INSERT INTO refund (id, mode, merchant_id, acquirer_ref, transaction_id, reason, status, amount, fee_returned, network_ref, created_at, ended_at)
 		SELECT $2, mode, merchant_id, id, id, 'merchant', 'failed', 100, 1, 're_1', created_at, created_at FROM transaction WHERE session_id = $1`, session, refund)
-	f.exec(`INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at, dispute_id)
-		SELECT 'du_' || id, mode, merchant_id, id, 'dispute', 'won', 1050, 'USD', created_at, created_at, $2 FROM transaction WHERE session_id = $1`, session, dispute)
+	f.exec(`INSERT INTO charge_risk (id, mode, merchant_id, transaction_id, kind, status, amount, currency, noted_at, changed_at, dispute_id, respond_by)
+		SELECT 'du_' || id, mode, merchant_id, id, 'dispute', 'inquiry', 1050, 'USD', created_at, created_at, $2, '2100-01-01' FROM transaction WHERE session_id = $1`, session, dispute)
 	return refund, dispute
 }
 

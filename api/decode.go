@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +19,9 @@ import (
 
 // Limits of a request's body. Source: api/decisions/requests.md, "strict JSON".
 const (
-	maxBody  = 64 << 10 // bytes
-	maxDepth = 8        // the outermost object is 1
+	maxBody         = 64 << 10 // bytes
+	maxEvidenceBody = 8 << 20  // bytes of files in base64, and of texts
+	maxDepth        = 8        // the outermost object is 1
 )
 
 // member is a name and its value in a JSON object. The value is as the client sent it.
@@ -63,12 +65,16 @@ func readNothing(r *http.Request) error {
 
 // readBody does not read a body whose Content-Length is too large.
 func readBody(r *http.Request) ([]byte, error) {
-	if r.ContentLength > maxBody {
-		return nil, tooLarge()
+	most := int64(maxBody)
+	if ex, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
+		most = cmp.Or(ex.maxBody, most)
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if len(body) > maxBody {
-		return nil, tooLarge()
+	if r.ContentLength > most {
+		return nil, tooLarge(most)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	if int64(len(body)) > most {
+		return nil, tooLarge(most)
 	}
 	if err != nil {
 		return nil, invalid("The body could not be read completely.")

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"encoding/base64"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/books"
 )
 
@@ -41,4 +45,71 @@ func TestDisputes_FollowTheCardNetwork(t *testing.T) {
 	require.Equal(t, "disputed", ended["failure"].(map[string]any)["code"])
 	require.Equal(t, 1, f.count("event WHERE type = 'dispute.opened'"))
 	require.Equal(t, 1, f.count("event WHERE type = 'dispute.closed'"))
+}
+
+// proofText is a body with one text of evidence.
+func proofText(field, value string) string { return fmt.Sprintf(`{"texts":{%q:%q}}`, field, value) }
+
+// proofFile is a body with one file of evidence.
+func proofFile(field, content string) string {
+	return fmt.Sprintf(`{"files":{%q:%q}}`, field, base64.StdEncoding.EncodeToString([]byte(content)))
+}
+
+// contested returns the path for evidence about an open dispute.
+func (f *front) contested() (path string) {
+	session, _ := f.paidSession()
+	f.disputes(session, books.RiskOpen)
+	return "/v1/disputes/" + f.answers(200, "GET", "/v1/disputes?session="+session, f.key, "").ids()[0] + "/evidence"
+}
+
+func TestEvidence_IsSubmittedOnceAndStartsTheRun(t *testing.T) {
+	f := newFront(t)
+	path := f.contested()
+	started := f.started()
+	body := `{"texts":{"customer_name":"Ann","product_description":"Line\n\tTwo"},"files":{"receipt":"JVBERi0="}}`
+	got := f.answers(202, "POST", path, f.key, body).json
+	evidence := got["evidence"].(map[string]any)
+	require.NotNil(t, evidence["submitted_at"])
+	require.Equal(t, []any{nil, nil}, []any{evidence["sent_at"], evidence["failure"]})
+	require.Equal(t, []string{got["id"].(string)}, *started)
+	require.Equal(t, "texts: 2, files: 1", storagetest.Value[string](t, f.Database, `SELECT detail FROM audit_entry WHERE action = 'dispute.answered'`))
+	require.Equal(t, "evidence_submitted", f.answers(409, "POST", path, f.key, proofText("customer_name", "Bob")).json["error"])
+
+	f.exec(`DELETE FROM dispute_evidence`)
+	f.exec(`UPDATE charge_risk SET respond_by = now()`)
+	require.Equal(t, "dispute_not_open", f.answers(409, "POST", path, f.key, proofText("customer_name", "Ann")).json["error"])
+}
+
+func TestEvidence_EachFaultNamesItsField(t *testing.T) {
+	f := newFront(t)
+	path := f.contested()
+	large := "%PDF-" + strings.Repeat("x", books.EvidenceFilesLimit)
+	for body, want := range map[string]string{
+		`{}`:                                     "Send at least one text or file.",
+		`{"texts":{}}`:                           "Send at least one text or file.",
+		`{"texts":[]}`:                           "texts must be an object",
+		`{"texts":{"receipt":"x"}}`:              "texts.receipt is not a known field",
+		`{"texts":{"customer_name":7}}`:          "texts.customer_name must be a string",
+		`{"files":{"receipt":"%%"}}`:             "files.receipt must be the content of the file in base64",
+		`{"files":{"shipping":"JVBERi0="}}`:      "files.shipping is not a known field",
+		`{"kind":"x"}`:                           "kind is not a known field",
+		proofText("customer_name", ""):           "texts.customer_name is empty",
+		`{"texts":{"customer_name":"a\u0000b"}}`: "texts.customer_name has control characters",
+		proofText("customer_name", strings.Repeat("x", books.EvidenceTextLimit+1)): "texts.customer_name has more than 20000 characters",
+		proofFile("receipt", "<html><script>"):                                     "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "MZ\x90\x00"):                                         "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "GIF89a"):                                             "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "PK\x03\x04 %PDF-1.7"):                                "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "<svg onload='x'/>"):                                  "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", ""):                                                   "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", large):                                                "This is too much: the files have more than 4500000 bytes together.",
+		`{"texts":{"customer_name":""},"files":{"receipt":""}}`:                    "files.receipt is not a PDF, JPEG or PNG file",
+	} {
+		got := f.answers(400, "POST", path, f.key, body).json
+		require.Contains(t, got["message"], want, body[:min(len(body), 80)])
+	}
+	require.Zero(t, f.count("dispute_evidence"))
+	f.answers(413, "POST", path, f.key, proofText("customer_name", strings.Repeat("x", maxEvidenceBody)))
+	f.answers(413, "POST", "/v1/checkout", f.key, proofText("customer_name", strings.Repeat("x", maxBody)))
+	f.answers(202, "POST", path, f.key, proofFile("receipt", large[:books.EvidenceFilesLimit]))
 }

@@ -82,8 +82,8 @@ func methodNotAllowed(allow string) *refusal {
 }
 
 // tooLarge also closes the connection, so that the server does not read the rest of the body.
-func tooLarge() *refusal {
-	e := refuse(failure.TooLarge, "payload_too_large", "The body must not be larger than 64 KiB.")
+func tooLarge(most int64) *refusal {
+	e := refuse(failure.TooLarge, "payload_too_large", fmt.Sprintf("The body must not be larger than %d KiB.", most>>10))
 	e.header["Connection"] = "close"
 	return e
 }
@@ -226,6 +226,10 @@ var wordsOfError = []struct {
 		"The payment is refunded to the customer, so its payout cannot be retried.")},
 	{checkout.ErrDisputeOpen, newWords("dispute_open",
 		"A dispute of the payment is open. The card network refunds nothing until it ends.")},
+	{checkout.ErrDisputeNotOpen, newWords("dispute_not_open",
+		"The bank takes no evidence about this dispute, or none any more.")},
+	{checkout.ErrEvidenceSubmitted, newWords("evidence_submitted",
+		"Evidence about this dispute is submitted. It is sent once.")},
 	{checkout.ErrRefundPending, newWords("refund_pending",
 		"A refund of this payment is pending. Wait until it succeeds or fails.")},
 	{webhook.ErrReplayRunning, newWords("replay_running",

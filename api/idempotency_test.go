@@ -45,6 +45,7 @@ var repeatable = map[string]struct {
 	},
 	"test event":  {"/v1/webhooks/{id}/test", `{"metadata":{"a":"b"}}`, 202, "event", 1},
 	"bulk replay": {"/v1/webhooks/{id}/replay", `{"since":"2026-01-01T00:00:00Z"}`, 202, "webhook_replay", 1},
+	"evidence":    {"/v1/disputes/{dp}/evidence", `{"texts":{"customer_name":"Ann"}}`, 202, "dispute_evidence", 1},
 	"refund":      {"/v1/checkout/{paid}/refund", `{"amount":1}`, 201, "refund", 1},
 }
 
@@ -55,6 +56,11 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 	if strings.Contains(c.path, "{paid}") {
 		paid, _ := f.newPayout(f.merchant, checkout.ModeTest)
 		return strings.ReplaceAll(c.path, "{paid}", paid), c.body, "", ""
+	}
+	if strings.Contains(c.path, "{dp}") {
+		paid, _ := f.newPayout(f.merchant, checkout.ModeTest)
+		_, dispute := f.newMoneyBack(paid)
+		return strings.ReplaceAll(c.path, "{dp}", dispute), c.body, "", ""
 	}
 	if !strings.Contains(c.path+c.body, "{id}") {
 		return c.path, c.body, "", ""

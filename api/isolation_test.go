@@ -55,7 +55,7 @@ var ofLists = map[string]map[string]string{
 	"/v1/replays":      {"": "whr", "?webhook={wh}": "whr", "?cursor={whr}": ""},
 	"/v1/transactions": {"": "txn", "?status=succeeded": "txn", "?session={paid}": "txn", "?cursor={txn}": ""},
 	"/v1/refunds":      {"": "re", "?status=failed": "re", "?session={paid}": "re", "?cursor={re}": ""},
-	"/v1/disputes":     {"": "dp", "?status=won": "dp", "?session={paid}": "dp", "?cursor={dp}": ""},
+	"/v1/disputes":     {"": "dp", "?status=warning": "dp", "?session={paid}": "dp", "?cursor={dp}": ""},
 	"/v1/balance/transactions": {
 		"": "btx", "?type=payment": "btx", "?currency=USD": "btx", "?source={txn}": "btx", "?cursor={btx}": "",
 	},
@@ -87,6 +87,7 @@ var reaches = append(reads(), []reach{
 
 	{route: "POST /v1/checkout/{id}/expire", path: "/v1/checkout/{cs}/expire", foreign: 404, own: 200, changes: true},
 	{route: "POST /v1/checkout/{id}/refund", path: "/v1/checkout/{paid}/refund", body: `{"amount":1}`, foreign: 404, own: 201, changes: true},
+	{route: "POST /v1/disputes/{id}/evidence", path: "/v1/disputes/{dp}/evidence", body: `{"texts":{"customer_name":"Ann"}}`, foreign: 404, own: 202, changes: true},
 	{route: "POST /v1/test/checkout/{id}/advance", path: "/v1/test/checkout/{cs}/advance", foreign: 404, own: 200, changes: true},
 	{route: "PATCH /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", body: `{"status":"enabled","description":"changed"}`, foreign: 404, own: 200, changes: true},
 	{route: "POST /v1/webhooks/{id}/hold", path: "/v1/webhooks/{wh}/hold", foreign: 404, own: 200, changes: true},

@@ -57,7 +57,7 @@ func eachObject(value any, visit func(map[string]any)) {
 // refuse a field there that it does not know.
 func TestOpenAPI_OnlyRequestsAreClosed(t *testing.T) {
 	t.Parallel()
-	requests := []string{"LineItemRequest"} // a part of SessionRequest
+	requests := []string{"LineItemRequest", "EvidenceTexts", "EvidenceFiles"} // parts of others
 	eachObject(documentAt(t, "paths"), func(operation map[string]any) {
 		if body, ok := operation["requestBody"].(map[string]any); ok {
 			media := body["content"].(map[string]any)["application/json"].(map[string]any)

@@ -187,7 +187,7 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 		},
 		401: func(r *http.Request) *front { r.Header.Del("Authorization"); return f },
 		413: func(r *http.Request) *front {
-			setBody(r, strings.Repeat(" ", maxBody+1))
+			setBody(r, strings.Repeat(" ", maxEvidenceBody+1))
 			return f
 		},
 		415: func(r *http.Request) *front {
@@ -262,7 +262,8 @@ func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 		path := strings.Replace(o.Path, "{id}", own[o.Path], 1)
 		first := map[string]string{
 			"/v1/checkout": validSession, "/v1/webhooks": `{"url":"https://shop.example/hook","events":["*"]}`,
-			"/v1/webhooks/verify": `{"header":"","body":""}`, "/v1/webhooks/{id}/replay": `{"since":"2026-01-01T00:00:00Z"}`,
+			"/v1/disputes/{id}/evidence": `{"texts":{"customer_name":"Ann"}}`,
+			"/v1/webhooks/verify":        `{"header":"","body":""}`, "/v1/webhooks/{id}/replay": `{"since":"2026-01-01T00:00:00Z"}`,
 		}[o.Path]
 		if o.Path == "/v1/deliveries/{id}/replay" {
 			f.exec(`UPDATE webhook_delivery SET status = 'failed', finished_at = now() WHERE id = $1`, own[o.Path])

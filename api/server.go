@@ -104,6 +104,7 @@ type Server struct {
 	actions action.Actions
 	seen    *seenKeys
 	repeats *limit.Shares // of the repeats that wait for the answer to their first request
+	uploads *limit.Shares // of requests with large bodies
 }
 
 // New returns the REST front end. It sets no limits on connections; the caller's http.Server does.
@@ -132,7 +133,7 @@ func newServer(c Config) *Server {
 	}
 	return &Server{
 		Config: c, actions: action.Actions{Store: c.Store.Actions, Runs: c.Runs, LeftToReconcile: left},
-		seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats),
+		seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats), uploads: limit.NewShares(maxUploads),
 	}
 }
 
@@ -165,6 +166,9 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/refunds/{id}", methods{get: checkouts(showObject(refund))})
 	s.route(router, "/v1/disputes", methods{get: checkouts(s.listDisputes)})
 	s.route(router, "/v1/disputes/{id}", methods{get: checkouts(showObject(dispute))})
+	s.route(router, "/v1/disputes/{id}/evidence", methods{
+		post: s.withLargeBody(maxEvidenceBody, checkouts(withObject(dispute, s.submitEvidence))),
+	})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
 	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(showObject(transaction))})
 	s.route(router, "/v1/merchant", methods{get: s.requireKey(anyResource, s.getMerchant)})
@@ -292,6 +296,23 @@ func withObjectAndNoBody[T any](
 		}
 		return h(r, found)
 	})
+}
+
+// maxUploads is how many requests with large bodies a caller may send to this process at once: each takes some tens of
+// megabytes of memory.
+const maxUploads = 2
+
+// withLargeBody lets the body of a request have most bytes instead of maxBody.
+func (s *Server) withLargeBody(most int64, h handler) handler {
+	return func(r *http.Request) (int, any, error) {
+		place, ok := s.uploads.TryEnter(s.ownerOf(r))
+		if !ok {
+			return 0, nil, &limit.TooOftenError{Wait: time.Second}
+		}
+		defer place.Leave(false)
+		exchangeFrom(r.Context()).maxBody = most
+		return h(r)
+	}
 }
 
 // showObject serves GET of the object in the path.

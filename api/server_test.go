@@ -119,7 +119,7 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 		{fmt.Errorf("hush: %w", context.DeadlineExceeded), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.Canceled), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), 503, "unavailable"},
-		{fmt.Errorf("hush: %w", tooLarge()), 413, "payload_too_large"},
+		{fmt.Errorf("hush: %w", tooLarge(maxBody)), 413, "payload_too_large"},
 		{unavailable(errors.New("hush")), 503, "unavailable"},
 	} {
 		got := refusalOf(tc.err)

@@ -115,9 +115,9 @@ func TestSubmitEvidence_ComesAnewAfterARefusalAndAfterAnInquiry(t *testing.T) {
 		require.NoError(t, f.Disputes.FinishEvidence(bg, d.Owner, must.Get(f.Disputes.EvidenceToSend(bg, d.Ref))(t), failure))
 	}
 	must.Get(f.submits(d, "one", "Ann"))(t)
-	finish(checkout.EvidenceRefused)
+	finish(checkout.EvidenceNotAccepted)
 	refused := must.Get(f.Disputes.Dispute(bg, d.Ref))(t)
-	require.Equal(t, checkout.EvidenceRefused, refused.EvidenceFailure)
+	require.Equal(t, checkout.EvidenceNotAccepted, refused.EvidenceFailure)
 	require.Nil(t, refused.EvidenceSentAt)
 
 	require.Empty(t, must.Get(f.submits(d, "two", "Ann"))(t).EvidenceFailure)

@@ -68,9 +68,9 @@ func TestDisputeEvidence_ThatComesTooLateIsRefused(t *testing.T) {
 	w := newWorld(t)
 	d := w.contest("winning_evidence")
 	w.Exec(t, `UPDATE sandbox_dispute SET respond_by = now()`)
-	require.Equal(t, contract.EvidenceResult{Failure: checkout.EvidenceRefused}, w.sendEvidence(d))
+	require.Equal(t, contract.EvidenceResult{Failure: checkout.EvidenceNotAccepted}, w.sendEvidence(d))
 	d = must.Get(w.Disputes.Dispute(t.Context(), d.Ref))(t)
-	require.Equal(t, checkout.EvidenceRefused, d.EvidenceFailure)
+	require.Equal(t, checkout.EvidenceNotAccepted, d.EvidenceFailure)
 	require.Nil(t, d.EvidenceSentAt)
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM dispute_evidence WHERE content IS NOT NULL`))
 }

@@ -16,6 +16,7 @@ import (
 type Store struct {
 	AuditLog  *storage.AuditLog
 	Customers *storage.Customers
+	Disputes  *storage.Disputes
 	Merchants *storage.Merchants
 	Payouts   *storage.Payouts
 	Refunds   *storage.Refunds
@@ -28,6 +29,7 @@ func StoreOf(s *storage.Store) Store {
 	return Store{
 		AuditLog:  s.AuditLog,
 		Customers: s.Customers,
+		Disputes:  s.Disputes,
 		Merchants: s.Merchants,
 		Payouts:   s.Payouts,
 		Refunds:   s.Refunds,

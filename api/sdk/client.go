@@ -87,6 +87,14 @@ func (c *Client) Dispute(ctx context.Context, id DisputeId) (*Dispute, error) {
 	return call[Dispute](ctx, c, http.MethodGet, "/v1/disputes/"+url.PathEscape(id), "", nil)
 }
 
+// SubmitEvidence answers a dispute with texts and files, once. A repeat with the same idempotency key gets the same
+// answer.
+func (c *Client) SubmitEvidence(
+	ctx context.Context, idempotencyKey string, id DisputeId, r EvidenceRequest,
+) (*Dispute, error) {
+	return call[Dispute](ctx, c, http.MethodPost, "/v1/disputes/"+url.PathEscape(id)+"/evidence", idempotencyKey, r)
+}
+
 // Disputes returns a page of disputes; the query is as of Sessions.
 func (c *Client) Disputes(ctx context.Context, query url.Values) (*DisputeList, error) {
 	return call[DisputeList](ctx, c, http.MethodGet, "/v1/disputes?"+query.Encode(), "", nil)

@@ -80,6 +80,11 @@ const (
 	EventNameRefundSucceeded   EventName = "refund.succeeded"
 )
 
+// Defines values for EvidenceFailure.
+const (
+	EvidenceFailureNotAccepted EvidenceFailure = "not_accepted"
+)
+
 // Defines values for FailureCode.
 const (
 	FailureCodeCardDeclined          FailureCode = "card_declined"
@@ -527,6 +532,9 @@ type Dispute struct {
 	// Currency Fiat currency of a charge, ISO 4217.
 	Currency Currency `json:"currency"`
 
+	// Evidence What became of your evidence; null while you have submitted none.
+	Evidence *DisputeEvidence `json:"evidence"`
+
 	// Fee What the card network takes for the dispute, in `currency`.
 	Fee Amount    `json:"fee"`
 	Id  DisputeId `json:"id"`
@@ -575,6 +583,18 @@ type DisputeClosed struct {
 // DisputeClosedType defines model for DisputeClosed.Type.
 type DisputeClosedType string
 
+// DisputeEvidence What became of your evidence about a dispute. Its texts and files are not kept.
+type DisputeEvidence struct {
+	// Failure `not_accepted`: the time was over, the bank wanted none, or the card network did not take it.
+	Failure *EvidenceFailure `json:"failure"`
+
+	// SentAt When the card network took it; null before.
+	SentAt *OptionalTime `json:"sent_at"`
+
+	// SubmittedAt RFC 3339 in UTC with milliseconds.
+	SubmittedAt Time `json:"submitted_at"`
+}
+
 // DisputeId defines model for DisputeId.
 type DisputeId = string
 
@@ -620,6 +640,77 @@ type EventId = string
 
 // EventName defines model for EventName.
 type EventName string
+
+// EvidenceFailure defines model for EvidenceFailure.
+type EvidenceFailure string
+
+// EvidenceFile The content of a PDF, JPEG or PNG file in base64.
+type EvidenceFile = []byte
+
+// EvidenceFiles Files of your evidence, by field.
+type EvidenceFiles struct {
+	// CancellationPolicy The content of a PDF, JPEG or PNG file in base64.
+	CancellationPolicy *EvidenceFile `json:"cancellation_policy,omitempty"`
+
+	// CustomerCommunication The content of a PDF, JPEG or PNG file in base64.
+	CustomerCommunication *EvidenceFile `json:"customer_communication,omitempty"`
+
+	// CustomerSignature The content of a PDF, JPEG or PNG file in base64.
+	CustomerSignature *EvidenceFile `json:"customer_signature,omitempty"`
+
+	// DuplicateChargeDocumentation The content of a PDF, JPEG or PNG file in base64.
+	DuplicateChargeDocumentation *EvidenceFile `json:"duplicate_charge_documentation,omitempty"`
+
+	// Receipt The content of a PDF, JPEG or PNG file in base64.
+	Receipt *EvidenceFile `json:"receipt,omitempty"`
+
+	// RefundPolicy The content of a PDF, JPEG or PNG file in base64.
+	RefundPolicy *EvidenceFile `json:"refund_policy,omitempty"`
+
+	// ServiceDocumentation The content of a PDF, JPEG or PNG file in base64.
+	ServiceDocumentation *EvidenceFile `json:"service_documentation,omitempty"`
+
+	// ShippingDocumentation The content of a PDF, JPEG or PNG file in base64.
+	ShippingDocumentation *EvidenceFile `json:"shipping_documentation,omitempty"`
+
+	// UncategorizedFile The content of a PDF, JPEG or PNG file in base64.
+	UncategorizedFile *EvidenceFile `json:"uncategorized_file,omitempty"`
+}
+
+// EvidenceRequest Your evidence, in the fields of the card networks' own form; at least one text or file. Texts have at most 20,000 characters each
+// and 150,000 together. Files are PDF, JPEG or PNG, and have at most 4.5 MB together before base64.
+type EvidenceRequest struct {
+	// Files Files of your evidence, by field.
+	Files *EvidenceFiles `json:"files,omitempty"`
+
+	// Texts Texts of your evidence, by field.
+	Texts *EvidenceTexts `json:"texts,omitempty"`
+}
+
+// EvidenceText defines model for EvidenceText.
+type EvidenceText = string
+
+// EvidenceTexts Texts of your evidence, by field.
+type EvidenceTexts struct {
+	AccessActivityLog            *EvidenceText `json:"access_activity_log,omitempty"`
+	BillingAddress               *EvidenceText `json:"billing_address,omitempty"`
+	CancellationPolicyDisclosure *EvidenceText `json:"cancellation_policy_disclosure,omitempty"`
+	CancellationRebuttal         *EvidenceText `json:"cancellation_rebuttal,omitempty"`
+	CustomerEmailAddress         *EvidenceText `json:"customer_email_address,omitempty"`
+	CustomerName                 *EvidenceText `json:"customer_name,omitempty"`
+	CustomerPurchaseIp           *EvidenceText `json:"customer_purchase_ip,omitempty"`
+	DuplicateChargeExplanation   *EvidenceText `json:"duplicate_charge_explanation,omitempty"`
+	DuplicateChargeId            *EvidenceText `json:"duplicate_charge_id,omitempty"`
+	ProductDescription           *EvidenceText `json:"product_description,omitempty"`
+	RefundPolicyDisclosure       *EvidenceText `json:"refund_policy_disclosure,omitempty"`
+	RefundRefusalExplanation     *EvidenceText `json:"refund_refusal_explanation,omitempty"`
+	ServiceDate                  *EvidenceText `json:"service_date,omitempty"`
+	ShippingAddress              *EvidenceText `json:"shipping_address,omitempty"`
+	ShippingCarrier              *EvidenceText `json:"shipping_carrier,omitempty"`
+	ShippingDate                 *EvidenceText `json:"shipping_date,omitempty"`
+	ShippingTrackingNumber       *EvidenceText `json:"shipping_tracking_number,omitempty"`
+	UncategorizedText            *EvidenceText `json:"uncategorized_text,omitempty"`
+}
 
 // FailureCode defines model for FailureCode.
 type FailureCode string

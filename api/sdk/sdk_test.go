@@ -55,9 +55,16 @@ func TestClient_RefundsAndReadsWhatCameBack(t *testing.T) {
 			_, err := c.RefundSession(ctx, "return-1", "cs_1", RefundRequest{Amount: &amount})
 			return err
 		},
-		`GET /v1/refunds/re_1 `:            func() error { _, err := c.Refund(ctx, "re_1"); return err },
-		`GET /v1/refunds?status=pending `:  func() error { _, err := c.Refunds(ctx, query); return err },
-		`GET /v1/disputes/dp_1 `:           func() error { _, err := c.Dispute(ctx, "dp_1"); return err },
+		`GET /v1/refunds/re_1 `:           func() error { _, err := c.Refund(ctx, "re_1"); return err },
+		`GET /v1/refunds?status=pending `: func() error { _, err := c.Refunds(ctx, query); return err },
+		`GET /v1/disputes/dp_1 `:          func() error { _, err := c.Dispute(ctx, "dp_1"); return err },
+		`POST /v1/disputes/dp_1/evidence answer-1{"files":{"receipt":"JVBERi0="},"texts":{"customer_name":"Ann"}}`: func() error {
+			name, receipt := "Ann", []byte("%PDF-")
+			_, err := c.SubmitEvidence(ctx, "answer-1", "dp_1", EvidenceRequest{
+				Files: &EvidenceFiles{Receipt: &receipt}, Texts: &EvidenceTexts{CustomerName: &name},
+			})
+			return err
+		},
 		`GET /v1/disputes?status=pending `: func() error { _, err := c.Disputes(ctx, query); return err },
 		`GET /v1/balance `:                 func() error { _, err := c.Balance(ctx); return err },
 		`GET /v1/balance/transactions?status=pending `: func() error {

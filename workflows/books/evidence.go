@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -63,6 +65,8 @@ func (e *EvidenceError) Error() string {
 	return fmt.Sprintf("evidence %s: %s", e.Field, e.Why)
 }
 
+func isControl(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) }
+
 // Check returns an *EvidenceError for evidence that the card network would not take.
 func (e Evidence) Check() error {
 	texts, files := 0, 0
@@ -74,6 +78,8 @@ func (e Evidence) Check() error {
 			return &EvidenceError{field, "is no text of evidence"}
 		case text == "":
 			return &EvidenceError{field, "is empty"}
+		case strings.ContainsFunc(text, isControl):
+			return &EvidenceError{field, "has control characters other than line breaks and tabs"}
 		case n > EvidenceTextLimit:
 			return &EvidenceError{field, fmt.Sprintf("has more than %d characters", EvidenceTextLimit)}
 		}

@@ -51,8 +51,8 @@ type Dispute struct {
 // EvidenceFailure is why the card network did not take evidence; "" while it may take it.
 type EvidenceFailure string
 
-// EvidenceRefused: the time for evidence was over, the bank wanted none, or the card network refused it for good.
-const EvidenceRefused EvidenceFailure = "refused"
+// EvidenceNotAccepted: the time for evidence was over, the bank wanted none, or the card network refused it for good.
+const EvidenceNotAccepted EvidenceFailure = "not_accepted"
 
 // MayRespond returns nil when evidence can be submitted, else ErrEvidenceSubmitted or ErrDisputeNotOpen.
 func (d Dispute) MayRespond() error {

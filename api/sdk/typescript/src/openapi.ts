@@ -280,6 +280,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/disputes/{id}/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a dispute. */
+                id: components["parameters"]["DisputeId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a dispute with evidence
+         * @description Scope `checkout:write`. Sends your evidence to the bank while the dispute is `needs_response` or `warning`, until `respond_by`.
+         *     Evidence is sent once: collect all of it first. The answer comes before the card network has the evidence; `evidence` of the
+         *     dispute shows when it has it. If `failure` is `not_accepted`, and if a `warning` becomes `needs_response`, you may submit evidence
+         *     again. We keep your texts and files only until the card network has them. The body may have 8 MiB.
+         */
+        post: operations["submitEvidence"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/balance": {
         parameters: {
             query?: never;
@@ -1544,12 +1570,68 @@ export interface components {
             fee: components["schemas"]["Amount"];
             /** @description Until when the bank takes evidence; null when it wants none. */
             respond_by: components["schemas"]["OptionalTime"];
+            /** @description What became of your evidence; null while you have submitted none. */
+            evidence: components["schemas"]["DisputeEvidence"] | null;
             metadata: components["schemas"]["Metadata"];
             livemode: components["schemas"]["Livemode"];
             created_at: components["schemas"]["Time"];
             /** @description When it was won or lost last; null while it is open. */
             closed_at: components["schemas"]["OptionalTime"];
         };
+        /**
+         * @description Your evidence, in the fields of the card networks' own form; at least one text or file. Texts have at most 20,000 characters each
+         *     and 150,000 together. Files are PDF, JPEG or PNG, and have at most 4.5 MB together before base64.
+         */
+        EvidenceRequest: {
+            texts?: components["schemas"]["EvidenceTexts"];
+            files?: components["schemas"]["EvidenceFiles"];
+        };
+        /** @description Texts of your evidence, by field. */
+        EvidenceTexts: {
+            access_activity_log?: components["schemas"]["EvidenceText"];
+            billing_address?: components["schemas"]["EvidenceText"];
+            cancellation_policy_disclosure?: components["schemas"]["EvidenceText"];
+            cancellation_rebuttal?: components["schemas"]["EvidenceText"];
+            customer_email_address?: components["schemas"]["EvidenceText"];
+            customer_name?: components["schemas"]["EvidenceText"];
+            customer_purchase_ip?: components["schemas"]["EvidenceText"];
+            duplicate_charge_explanation?: components["schemas"]["EvidenceText"];
+            duplicate_charge_id?: components["schemas"]["EvidenceText"];
+            product_description?: components["schemas"]["EvidenceText"];
+            refund_policy_disclosure?: components["schemas"]["EvidenceText"];
+            refund_refusal_explanation?: components["schemas"]["EvidenceText"];
+            service_date?: components["schemas"]["EvidenceText"];
+            shipping_address?: components["schemas"]["EvidenceText"];
+            shipping_carrier?: components["schemas"]["EvidenceText"];
+            shipping_date?: components["schemas"]["EvidenceText"];
+            shipping_tracking_number?: components["schemas"]["EvidenceText"];
+            uncategorized_text?: components["schemas"]["EvidenceText"];
+        };
+        EvidenceText: string;
+        /** @description Files of your evidence, by field. */
+        EvidenceFiles: {
+            cancellation_policy?: components["schemas"]["EvidenceFile"];
+            customer_communication?: components["schemas"]["EvidenceFile"];
+            customer_signature?: components["schemas"]["EvidenceFile"];
+            duplicate_charge_documentation?: components["schemas"]["EvidenceFile"];
+            receipt?: components["schemas"]["EvidenceFile"];
+            refund_policy?: components["schemas"]["EvidenceFile"];
+            service_documentation?: components["schemas"]["EvidenceFile"];
+            shipping_documentation?: components["schemas"]["EvidenceFile"];
+            uncategorized_file?: components["schemas"]["EvidenceFile"];
+        };
+        /** @description The content of a PDF, JPEG or PNG file in base64. */
+        EvidenceFile: string;
+        /** @description What became of your evidence about a dispute. Its texts and files are not kept. */
+        DisputeEvidence: {
+            submitted_at: components["schemas"]["Time"];
+            /** @description When the card network took it; null before. */
+            sent_at: components["schemas"]["OptionalTime"];
+            /** @description `not_accepted`: the time was over, the bank wanted none, or the card network did not take it. */
+            failure: components["schemas"]["EvidenceFailure"] | null;
+        };
+        /** @enum {string} */
+        EvidenceFailure: "not_accepted";
         /** @description Your balances in one mode. */
         Balances: {
             livemode: components["schemas"]["Livemode"];
@@ -2194,6 +2276,26 @@ export interface components {
              */
             error: "dispute_open";
         };
+        DisputeNotOpen: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "dispute_not_open";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "dispute_not_open";
+        };
+        EvidenceSubmitted: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "evidence_submitted";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "evidence_submitted";
+        };
         RefundPending: components["schemas"]["Error"] & {
             /** @constant */
             error?: "refund_pending";
@@ -2326,6 +2428,7 @@ export interface components {
         CreateConflict: components["schemas"]["OrderIdInUse"] | components["schemas"]["IdempotencyConflict"];
         SessionConflict: components["schemas"]["SessionNotPending"] | components["schemas"]["PaymentInProgress"] | components["schemas"]["IdempotencyConflict"];
         RefundConflict: components["schemas"]["SessionNotPaid"] | components["schemas"]["DisputeOpen"] | components["schemas"]["RefundPending"] | components["schemas"]["RefundExceedsPayment"] | components["schemas"]["InsufficientBalance"] | components["schemas"]["IdempotencyConflict"];
+        EvidenceConflict: components["schemas"]["DisputeNotOpen"] | components["schemas"]["EvidenceSubmitted"] | components["schemas"]["IdempotencyConflict"];
         PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["PayoutAddressReverted"] | components["schemas"]["IdempotencyConflict"];
         ReplayDeliveryConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["WebhookDeleted"] | components["schemas"]["IdempotencyConflict"];
         RetryNowConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["DeliveryHeld"] | components["schemas"]["DeliveryNotPending"] | components["schemas"]["IdempotencyConflict"];
@@ -2483,7 +2586,7 @@ export interface components {
                 "application/json": components["schemas"]["IdempotencyConflict"];
             };
         };
-        /** @description The body is larger than 64 KiB. The connection is closed. */
+        /** @description The body is larger than 64 KiB, or 8 MiB with evidence. The connection is closed. */
         PayloadTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3327,6 +3430,71 @@ export interface operations {
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    submitEvidence: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Your unique name for this request, which makes retries idempotent.
+                 * @example order-A-1042
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of a dispute. */
+                id: components["parameters"]["DisputeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvidenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The dispute. The card network gets the evidence within seconds. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dispute"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /**
+             * @description `dispute_not_open`: the bank takes no evidence about the dispute, or none any more.
+             *     `evidence_submitted`: evidence about the dispute is submitted.
+             *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After-InProgress"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvidenceConflict"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
