@@ -1,14 +1,18 @@
 package storage
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -63,7 +67,7 @@ func (s *DisputeReader) Disputes(
 	return got, pg.Wrap("disputes", err)
 }
 
-// publishDispute stores the event of a dispute that was opened, or decided.
+// publishDispute stores the event of a dispute that was opened, or decided, and once the mail about it.
 func (c paidCharge) publishDispute(ctx context.Context, tx pgx.Tx, before, after notedRisk) error {
 	decided := func(s books.RiskStatus) bool { return s == books.RiskWon || s == books.RiskLost }
 	var typ webhook.EventType
@@ -79,8 +83,25 @@ func (c paidCharge) publishDispute(ctx context.Context, tx pgx.Tx, before, after
 	if err != nil {
 		return err
 	}
+	if before.Status == "" {
+		if err := mailDispute(ctx, tx, d); err != nil {
+			return err
+		}
+	}
 	_, err = publishAgain(ctx, tx, publication{
 		Ref: checkout.Ref{Owner: c.owner()}, Type: typ, SubjectID: d.ID, SessionID: d.SessionID, Data: d, At: c.Now,
 	})
 	return err // Reconcile starts the deliveries
+}
+
+// mailDispute writes a mail about a new dispute, with nothing of the customer.
+func mailDispute(ctx context.Context, tx pgx.Tx, d checkout.Dispute) error {
+	evidence := "The bank takes no evidence."
+	if d.RespondBy != nil {
+		evidence = "The bank takes evidence until " + spokenTime(*d.RespondBy) + "."
+	}
+	to := []merchant.Role{merchant.RoleOwner, merchant.RoleDeveloper}
+	return people.MailRoles(ctx, tx, d.MerchantID, to, merchant.MailDisputeOpened, string(d.Mode)+"/sessions/"+d.SessionID,
+		fmt.Sprintf("Dispute: %s, %s mode\nAmount: %s %s\nReason: %s\n%s",
+			d.ID, d.Mode, d.Amount, d.Currency, cmp.Or(d.Reason, "unknown"), evidence))
 }

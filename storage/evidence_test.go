@@ -144,3 +144,16 @@ func TestEraseCustomer_LeavesEvidenceThatIsNotSent(t *testing.T) {
 	require.Empty(t, erase().Open)
 	require.Empty(t, f.tablesWith(t, "ann.canary"))
 }
+
+func TestDispute_IsMailedOnceToOwnersAndDevelopers(t *testing.T) {
+	f, _ := newFailing(t)
+	s := f.sale(t)
+	f.contests(t, s, books.RiskInquiry)
+	for _, status := range []books.RiskStatus{books.RiskOpen, books.RiskWon, books.RiskOpen, books.RiskLost} {
+		f.contests(t, s, status)
+	}
+	require.Equal(t, "usr_dev", f.mails(t, merchant.MailDisputeOpened))
+	d := f.contests(t, s, books.RiskLost)
+	require.Equal(t, "Dispute: "+d.ID+", test mode\nAmount: 10.50 EUR\nReason: fraudulent\nThe bank takes evidence until 2 Jan 2100 03:04 UTC.",
+		f.query(t, `SELECT detail FROM mail WHERE page = $1`, "test/sessions/"+s.session.ID))
+}

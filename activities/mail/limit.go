@@ -28,6 +28,9 @@ type allowance struct {
 // testReceipt is the kind of a receipt of test mode.
 const testReceipt merchant.MailKind = "test_receipt"
 
+// testDispute is the kind of a mail about a dispute of test mode: tests must not use up what live ones may send.
+const testDispute merchant.MailKind = "test_dispute"
+
 // notices are mails to a merchant's own people about what others do in their name.
 var notices = allowance{pair: aDay(20, 100), person: aDay(50, 200), merchant: aDay(500, 5_000)}
 
@@ -48,6 +51,9 @@ var allowances = map[merchant.MailKind]allowance{
 
 	merchant.MailEndpointFailing: {pair: aDay(10, 20), person: aDay(50, 100), merchant: aDay(200, 1_000), drops: true},
 	merchant.MailEndpointHeld:    {pair: aDay(10, 20), person: aDay(50, 100), merchant: aDay(200, 1_000), drops: true},
+
+	merchant.MailDisputeOpened: notices,
+	testDispute:                {pair: aDay(10, 20), person: aDay(20, 50), merchant: aDay(50, 100), drops: true},
 
 	merchant.MailReceipt: {pair: aDay(20, 50), person: aDay(50, 100), merchant: aDay(10_000, 1_000_000)},
 	testReceipt:          {pair: aDay(10, 20), person: aDay(20, 50), merchant: aDay(50, 100), drops: true},

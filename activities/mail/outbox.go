@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"example.com/checkout/storage"
@@ -121,6 +122,9 @@ func (o *Outbox) prepare(ctx context.Context, m *merchant.Mail) (*Message, error
 			subject, text := o.Receipt(session, brand, m.Detail)
 			return &Message{To: m.To, Subject: subject, Text: text}, nil
 		}
+	}
+	if m.Kind == merchant.MailDisputeOpened && strings.HasPrefix(m.Page, string(checkout.ModeTest)) {
+		kind = testDispute
 	}
 	if many, err := o.tooMany(ctx, *m, kind); many || err != nil {
 		return nil, err

@@ -239,6 +239,7 @@ func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 		merchant.MailPasswordReset: "/password/reset", merchant.MailAccountChanged: "/live/account",
 		merchant.MailOwnersChanged: "/live/members", merchant.MailLiveKey: "/live/keys", merchant.MailAddressAsked: "/live/settings",
 		merchant.MailAddressStopped: "/live/settings", merchant.MailAddressChanged: "/live/settings",
+		merchant.MailDisputeOpened:   "/",
 		merchant.MailEndpointFailing: "/", merchant.MailEndpointHeld: "/", // as queued before mails had a page
 	} {
 		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)

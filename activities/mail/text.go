@@ -59,6 +59,12 @@ var words = map[merchant.MailKind]struct{ subject, news, advice, page string }{
 		"Nothing is lost: events wait. Fix the server, then open the webhook in the dashboard and resume it.",
 		"",
 	},
+	merchant.MailDisputeOpened: {
+		"A customer disputes a payment", "A customer denies a payment at the bank.",
+		"If the payment is right, send evidence in time: the delivery, the customer's messages, the terms. Evidence is sent once. " +
+			"Without it you lose the payment.",
+		"",
+	},
 }
 
 // text writes a mail. code is the code of a password reset or an invitation. What a merchant or a person wrote is text

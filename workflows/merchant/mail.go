@@ -19,6 +19,7 @@ const (
 
 	MailEndpointFailing MailKind = "endpoint_failing" // a webhook registration fails, to owners and developers
 	MailEndpointHeld    MailKind = "endpoint_held"    // it was put on hold, to owners and developers
+	MailDisputeOpened   MailKind = "dispute_opened"   // a customer disputes a payment, to owners and developers
 )
 
 // Mail is a mail that is due. The sender writes its text.
