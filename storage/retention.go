@@ -59,7 +59,7 @@ func (s *Installation) DeleteUnsentEvents(
 }
 
 // DeleteOldSessions looks at up to limit sessions, with ids after the id after, that ended more than age
-// ago. It deletes them with their payments and payouts and the secrets of their webhook_url. A session
+// ago. It deletes them with their payments, disputes and payouts and the secrets of their webhook_url. A session
 // stays when a real card network or chain knows a payment of it, because the ledger and the comparison
 // with that network need it. It also stays while the log has an event of it, or its payout is pending. It
 // returns the last id it looked at, "" when no session is left, and the number of deleted sessions.
@@ -96,6 +96,8 @@ const deleteOldSessions = `
 		DELETE FROM reserve c USING paid WHERE c.transaction_id = paid.id
 	), no_payout AS (
 		DELETE FROM payout p USING removable r WHERE p.session_id = r.id
+	), no_risk AS (
+		DELETE FROM charge_risk k USING transaction t, removable r WHERE k.transaction_id = t.id AND t.session_id = r.id
 	), no_payment AS (
 		DELETE FROM transaction t USING removable r WHERE t.session_id = r.id
 	), no_secret AS (

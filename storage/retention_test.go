@@ -8,6 +8,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/storagetest/must"
+	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 	"example.com/checkout/workflows/webhook"
@@ -198,4 +199,18 @@ func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
 		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM sandbox_refund`), "a refund goes with its charge")
+}
+
+func TestDeleteOldSessions_TakesTheDisputesOfTestMode(t *testing.T) {
+	f := newFixture(t)
+	s := f.oldSession(t, checkout.ModeTest)
+	id, next := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	d := f.contests(t, sale{s, id, s.Owner.Ref(next.PayoutID)}, books.RiskLost)
+	require.Equal(t, "lost", string(d.Status))
+	f.endOld(t)
+	f.Exec(t, `DELETE FROM event`)
+	_, n, err := f.Installation.DeleteOldSessions(t.Context(), 24*time.Hour, "", 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM charge_risk`))
 }
