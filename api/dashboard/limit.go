@@ -14,28 +14,37 @@ const bucketsOfAddress = "dashboard"
 // these connections.
 var entrance = semaphore.NewWeighted(2)
 
-// Most bytes of a form, without and with a file.
+// Most bytes of a form, without files, with a logo, and with evidence about a dispute.
 const (
-	maxForm   = 64 << 10
-	maxUpload = 1<<20 + maxForm
+	maxForm     = 64 << 10
+	maxUpload   = 1<<20 + maxForm
+	maxEvidence = 6 << 20
 )
 
-// pathOfBrand ends the address of the one form with a file.
-const pathOfBrand = "/settings/brand"
+// Ends of the addresses of the forms with files.
+const (
+	pathOfBrand    = "/settings/brand"
+	pathOfEvidence = "/evidence"
+)
 
-// upload reports whether a request is a form with a file.
-func upload(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") && strings.HasSuffix(r.URL.Path, pathOfBrand)
+// upload reports whether a request is a form with files.
+func upload(r *http.Request) bool { return mostOf(r) > maxForm }
+
+// mostOf returns how many bytes a request may have.
+func mostOf(r *http.Request) int64 {
+	switch files := strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/"); {
+	case files && strings.HasSuffix(r.URL.Path, pathOfBrand):
+		return maxUpload
+	case files && strings.HasSuffix(r.URL.Path, pathOfEvidence):
+		return maxEvidence
+	}
+	return maxForm
 }
 
 // bounded limits the size of a request's body.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		most := int64(maxForm)
-		if upload(r) {
-			most = maxUpload
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, most)
+		r.Body = http.MaxBytesReader(w, r.Body, mostOf(r))
 		next.ServeHTTP(w, r)
 	})
 }

@@ -183,6 +183,7 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 	session := s.newSession(s.merchant, checkout.ModeTest, func(s *checkout.Session) { s.Metadata = []byte(`{}`) })
 	s.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second' WHERE id = $1`, session.ID)
 	paid, _ := s.paid(s.merchant, s.mode)
+	_, evidence := s.contested(s.mode)
 	s.attempt("run", 1, 500, "")
 	key, at, delivery := s.newKey(s.merchant, s.mode, "x"), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
 	other := newSender(s.desk, s.merchant, s.mode, "https://other.example/", "", `{}`)
@@ -205,6 +206,7 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 		{"/test/members/x/remove", "/test/members/" + bob.ID + "/remove", nil},
 		{"/test/sessions/x/expire", "/test/sessions/" + session.ID + "/expire", nil},
 		{"/test/sessions/x/refund", "/test/sessions/" + paid.ID + "/refund", []string{"once", hex.EncodeToString(checkout.NewSeed()), "amount", "5.00", "reason", "duplicate"}},
+		{"/test/disputes/x/evidence", evidence, []string{"once", hex.EncodeToString(checkout.NewSeed()), "customer_name", "Ann", "sure", "on"}},
 		{"/test/keys", "/test/keys", []string{"label", "server", "access", "read"}},
 		{"", "/live/keys", []string{"label", "server", "access", "full", "password", password}},
 		{"/test/keys/x/revoke", "/test/keys/" + key + "/revoke", nil},

@@ -59,7 +59,7 @@ func newServer(cfg Config) *server {
 			Rates:    cfg.Limits,
 			Server:   bucketsOfAddress,
 			Counting: entrance,
-			// Only who may change the brand gets as far as the reading of a file.
+			// Only who may send a file gets as far as the reading of it.
 			ReadFirst: func(r *http.Request) bool { return !upload(r) },
 		},
 	}
@@ -109,6 +109,9 @@ func (s *server) routes() {
 	s.get("/payouts", merchant.RoleViewer, s.listPayouts)
 	s.get("/refunds", merchant.RoleViewer, s.listRefunds)
 	s.get("/disputes", merchant.RoleViewer, s.listDisputes)
+	dispute := s.Store.Disputes.Dispute
+	s.get("/disputes/{id}"+pathOfEvidence, merchant.RoleOwner, withObject(dispute, s.showEvidence))
+	s.post("/disputes/{id}"+pathOfEvidence, merchant.RoleOwner, withObject(dispute, s.submitEvidence))
 	s.get("/balance", merchant.RoleViewer, s.listBalance)
 	s.handle(http.MethodGet, page.ModeRoute+"/sessions.csv", s.download(s.exportSessions))
 	s.handle(http.MethodGet, page.ModeRoute+"/payouts.csv", s.download(s.exportPayouts))
