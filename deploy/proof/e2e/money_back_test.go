@@ -101,3 +101,36 @@ func TestMoneyBack_ADisputeIsOpened(t *testing.T) {
 	refused := m.Must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+session+"/refund", "{}")
 	require.Equal(t, "dispute_open", refused.Field("error"))
 }
+
+// TestMoneyBack_EvidenceWinsADispute gives the payment back to the merchant. The network keeps its fee.
+func TestMoneyBack_EvidenceWinsADispute(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	session := m.Sell("4000000000000291")
+	var id string
+	e2e.Await(t, "a dispute", 60*time.Second, func() bool {
+		id = e2e.Query[string](t, e2e.Shared, `SELECT coalesce(max(dispute_id), '') FROM charge_risk WHERE merchant_id = $1`, m.ID)
+		return id != ""
+	})
+	path := "/v1/disputes/" + id
+	hostile := m.Must(http.StatusBadRequest, http.MethodPost, path+"/evidence", `{"files": {"receipt": "PGh0bWw+"}}`)
+	require.Equal(t, "files.receipt", hostile.Field("param"))
+	body := `{"texts": {"uncategorized_text": "winning_evidence"}, "files": {"receipt": "JVBERi0xLjc="}}`
+	m.Must(http.StatusAccepted, http.MethodPost, path+"/evidence", body)
+	refused := m.Must(http.StatusConflict, http.MethodPost, path+"/evidence", body)
+	require.Equal(t, "evidence_submitted", refused.Field("error"))
+
+	temporal := e2e.TemporalClient(t, e2e.Shared)
+	e2e.AwaitRun(t, temporal, id, "the evidence is sent", 30*time.Second, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+	e2e.Await(t, "the dispute is won", 60*time.Second, func() bool {
+		return m.Must(http.StatusOK, http.MethodGet, path, "").Field("status") == "won"
+	})
+	require.NotNil(t, m.Must(http.StatusOK, http.MethodGet, path, "").Field("evidence.sent_at"))
+	e2e.Await(t, "the payment is the merchant's", 60*time.Second, func() bool { return owns(m) == "0.00 0.00 15.00" })
+	require.NotEqual(t, "disputed", m.Session(session).Field("payout.failure.code"))
+	e2e.Await(t, "the event arrives", 60*time.Second, func() bool {
+		return e2e.Query[int](t, e2e.Shared, `
+			SELECT count(*) FROM event e JOIN webhook_delivery d ON d.event_id = e.id AND d.status = 'delivered'
+			WHERE e.merchant_id = $1 AND e.type = 'dispute.closed'`, m.ID) == 1
+	})
+}
