@@ -5,16 +5,15 @@ import (
 	"errors"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
 // Respondent is a card network that takes evidence about disputes.
 type Respondent interface {
-	// Respond answers a dispute for good. A repeat does nothing. It returns an *books.EvidenceError,
+	// Respond answers a dispute for good. A repeat does nothing. It returns an *checkout.EvidenceError,
 	// checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more. Any other error
 	// means that the outcome is unknown.
-	Respond(ctx context.Context, disputeID string, e books.Evidence) error
+	Respond(ctx context.Context, disputeID string, e checkout.Evidence) error
 }
 
 // SendEvidence sends the evidence about a dispute to the card network of its charge, and records that the network has it
@@ -45,6 +44,6 @@ func (a *Payments) SendEvidence(ctx context.Context, in checkout.Ref) (failure c
 // refused reports whether no repeat helps. A dispute that the network does not know may belong to an account that is
 // not configured at present: that counts while the bank takes evidence.
 func refused(e storage.EvidenceToSend, err error) bool {
-	_, unfit := errors.AsType[*books.EvidenceError](err)
+	_, unfit := errors.AsType[*checkout.EvidenceError](err)
 	return unfit || errors.Is(err, checkout.ErrConflict) || e.Over && errors.Is(err, checkout.ErrNotFound)
 }

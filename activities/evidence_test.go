@@ -10,12 +10,11 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest/must"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
 // contest disputes a payment at the double, and submits evidence about it.
-func (w *till) contest(c charged, e books.Evidence) checkout.Dispute {
+func (w *till) contest(c charged, e checkout.Evidence) checkout.Dispute {
 	require.NoError(w.t, w.card.Dispute(w.t.Context(), c.reference))
 	w.round()
 	d := w.disputeOf()
@@ -41,7 +40,7 @@ func (w *till) sendEvidence(d checkout.Dispute) (failure checkout.EvidenceFailur
 	return failure, err
 }
 
-var proof = books.Evidence{
+var proof = checkout.Evidence{
 	Texts: map[string]string{"uncategorized_text": "winning_evidence", "customer_name": "Ann"},
 	Files: map[string][]byte{"receipt": []byte("%PDF-1.7 paid")},
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -35,13 +34,13 @@ func (s *Server) submitEvidence(r *http.Request, d checkout.Dispute) (int, any, 
 }
 
 // readEvidence reads the body with evidence. The error has all faults of the body.
-func readEvidence(r *http.Request) (e books.Evidence, err error) {
+func readEvidence(r *http.Request) (e checkout.Evidence, err error) {
 	f, err := readObject(r, "texts", "files")
 	if err != nil {
 		return e, err
 	}
-	e = books.Evidence{Texts: f.texts("texts", books.EvidenceTexts), Files: map[string][]byte{}}
-	for field, text := range f.texts("files", books.EvidenceFiles) {
+	e = checkout.Evidence{Texts: f.texts("texts", checkout.EvidenceTexts), Files: map[string][]byte{}}
+	for field, text := range f.texts("files", checkout.EvidenceFiles) {
 		file, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
 			f.add("files."+field, "must be the content of the file in base64")
@@ -52,15 +51,15 @@ func readEvidence(r *http.Request) (e books.Evidence, err error) {
 		return e, err
 	}
 	for field, text := range e.Texts {
-		f.unfit("texts."+field, books.Evidence{Texts: map[string]string{field: text}})
+		f.unfit("texts."+field, checkout.Evidence{Texts: map[string]string{field: text}})
 	}
 	for field, file := range e.Files {
-		f.unfit("files."+field, books.Evidence{Files: map[string][]byte{field: file}})
+		f.unfit("files."+field, checkout.Evidence{Files: map[string][]byte{field: file}})
 	}
 	if len(e.Texts)+len(e.Files) == 0 {
 		return e, invalid("Send at least one text or file.")
 	}
-	if unfit, ok := errors.AsType[*books.EvidenceError](e.Check()); ok && len(*f.faults) == 0 {
+	if unfit, ok := errors.AsType[*checkout.EvidenceError](e.Check()); ok && len(*f.faults) == 0 {
 		return e, invalid("This is too much: " + unfit.Why + ".")
 	}
 	slices.SortFunc(*f.faults, func(a, b fault) int { return strings.Compare(a.Param, b.Param) })
@@ -94,8 +93,8 @@ func (f fields) texts(name string, known []string) map[string]string {
 }
 
 // unfit adds a fault when the card network would not take e, which is the value at param.
-func (f fields) unfit(param string, e books.Evidence) {
-	if unfit, ok := errors.AsType[*books.EvidenceError](e.Check()); ok && unfit.Field != "" {
+func (f fields) unfit(param string, e checkout.Evidence) {
+	if unfit, ok := errors.AsType[*checkout.EvidenceError](e.Check()); ok && unfit.Field != "" {
 		f.add(param, unfit.Why)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/books"
+	"example.com/checkout/workflows/checkout"
 )
 
 func TestDisputes_FollowTheCardNetwork(t *testing.T) {
@@ -83,7 +84,7 @@ func TestEvidence_IsSubmittedOnceAndStartsTheRun(t *testing.T) {
 func TestEvidence_EachFaultNamesItsField(t *testing.T) {
 	f := newFront(t)
 	path := f.contested()
-	large := "%PDF-" + strings.Repeat("x", books.EvidenceFilesLimit)
+	large := "%PDF-" + strings.Repeat("x", checkout.EvidenceFilesLimit)
 	for body, want := range map[string]string{
 		`{}`:                                     "Send at least one text or file.",
 		`{"texts":{}}`:                           "Send at least one text or file.",
@@ -95,15 +96,15 @@ func TestEvidence_EachFaultNamesItsField(t *testing.T) {
 		`{"kind":"x"}`:                           "kind is not a known field",
 		proofText("customer_name", ""):           "texts.customer_name is empty",
 		`{"texts":{"customer_name":"a\u0000b"}}`: "texts.customer_name has control characters",
-		proofText("customer_name", strings.Repeat("x", books.EvidenceTextLimit+1)): "texts.customer_name has more than 20000 characters",
-		proofFile("receipt", "<html><script>"):                                     "files.receipt is not a PDF, JPEG or PNG file",
-		proofFile("receipt", "MZ\x90\x00"):                                         "files.receipt is not a PDF, JPEG or PNG file",
-		proofFile("receipt", "GIF89a"):                                             "files.receipt is not a PDF, JPEG or PNG file",
-		proofFile("receipt", "PK\x03\x04 %PDF-1.7"):                                "files.receipt is not a PDF, JPEG or PNG file",
-		proofFile("receipt", "<svg onload='x'/>"):                                  "files.receipt is not a PDF, JPEG or PNG file",
-		proofFile("receipt", ""):                                                   "files.receipt is not a PDF, JPEG or PNG file",
-		proofFile("receipt", large):                                                "This is too much: the files have more than 4500000 bytes together.",
-		`{"texts":{"customer_name":""},"files":{"receipt":""}}`:                    "files.receipt is not a PDF, JPEG or PNG file",
+		proofText("customer_name", strings.Repeat("x", checkout.EvidenceTextLimit+1)): "texts.customer_name has more than 20000 characters",
+		proofFile("receipt", "<html><script>"):                                        "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "MZ\x90\x00"):                                            "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "GIF89a"):                                                "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "PK\x03\x04 %PDF-1.7"):                                   "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", "<svg onload='x'/>"):                                     "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", ""):                                                      "files.receipt is not a PDF, JPEG or PNG file",
+		proofFile("receipt", large):                                                   "This is too much: the files have more than 4500000 bytes together.",
+		`{"texts":{"customer_name":""},"files":{"receipt":""}}`:                       "files.receipt is not a PDF, JPEG or PNG file",
 	} {
 		got := f.answers(400, "POST", path, f.key, body).json
 		require.Contains(t, got["message"], want, body[:min(len(body), 80)])
@@ -111,5 +112,5 @@ func TestEvidence_EachFaultNamesItsField(t *testing.T) {
 	require.Zero(t, f.count("dispute_evidence"))
 	f.answers(413, "POST", path, f.key, proofText("customer_name", strings.Repeat("x", maxEvidenceBody)))
 	f.answers(413, "POST", "/v1/checkout", f.key, proofText("customer_name", strings.Repeat("x", maxBody)))
-	f.answers(202, "POST", path, f.key, proofFile("receipt", large[:books.EvidenceFilesLimit]))
+	f.answers(202, "POST", path, f.key, proofFile("receipt", large[:checkout.EvidenceFilesLimit]))
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/storage/pg"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/merchant"
 )
@@ -23,7 +22,7 @@ const (
 type EvidenceOrder struct {
 	RequestID   string // dpe_…, the idempotency key
 	Dispute     checkout.Ref
-	Evidence    books.Evidence
+	Evidence    checkout.Evidence
 	SubmittedBy string // as in merchant.AuditEntry.Actor
 }
 
@@ -84,7 +83,7 @@ type EvidenceToSend struct {
 	RiskID    string // the card network's name of the dispute
 	Acquirer  checkout.Acquirer
 	Over      bool // the bank takes no evidence any more, as far as this service knows
-	Content   books.Evidence
+	Content   checkout.Evidence
 }
 
 // EvidenceToSend returns the evidence about a dispute. It returns checkout.ErrNotFound when there is nothing to send.

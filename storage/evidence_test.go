@@ -35,7 +35,7 @@ func (f fixture) contests(t *testing.T, s sale, status books.RiskStatus, change 
 func (f fixture) submits(d checkout.Dispute, request, text string, by ...merchant.AuditEntry) (checkout.Dispute, error) {
 	return f.Disputes.SubmitEvidence(bg, storage.EvidenceOrder{
 		RequestID: request, Dispute: d.Ref, SubmittedBy: "ann@shop.example",
-		Evidence: books.Evidence{Texts: map[string]string{"customer_name": text}, Files: map[string][]byte{"receipt": []byte("%PDF-1")}},
+		Evidence: checkout.Evidence{Texts: map[string]string{"customer_name": text}, Files: map[string][]byte{"receipt": []byte("%PDF-1")}},
 	}, by...)
 }
 
@@ -55,7 +55,7 @@ func TestSubmitEvidence_IsFinalAndItsContentGoesWhenTheNetworkHasIt(t *testing.T
 	require.Equal(t, d.Ref, overdue[0].Ref, "Reconcile starts its run")
 	e := must.Get(f.Disputes.EvidenceToSend(bg, d.Ref))(t)
 	require.Equal(t, storage.EvidenceToSend{
-		RequestID: "one", RiskID: "du_" + s.payment, Acquirer: checkout.AcquirerSandbox, Content: books.Evidence{
+		RequestID: "one", RiskID: "du_" + s.payment, Acquirer: checkout.AcquirerSandbox, Content: checkout.Evidence{
 			Texts: map[string]string{"customer_name": "Ann\x00"}, Files: map[string][]byte{"receipt": []byte("%PDF-1")},
 		},
 	}, e)

@@ -12,7 +12,6 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/storagetest/must"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
 )
@@ -29,7 +28,7 @@ func (w *world) contest(text string) checkout.Dispute {
 	w.readRisks(paid)
 	d := must.Get(w.Disputes.Disputes(ctx, s.Owner, storage.DisputeFilter{}, pg.Page{Limit: 1}))(w.t)[0]
 	return must.Get(w.Disputes.SubmitEvidence(ctx, storage.EvidenceOrder{
-		RequestID: "one", Dispute: d.Ref, Evidence: books.Evidence{Texts: map[string]string{"uncategorized_text": text}},
+		RequestID: "one", Dispute: d.Ref, Evidence: checkout.Evidence{Texts: map[string]string{"uncategorized_text": text}},
 	}))(w.t)
 }
 
@@ -93,7 +92,7 @@ type muteNetwork struct {
 	asked int
 }
 
-func (n *muteNetwork) Respond(context.Context, string, books.Evidence) error {
+func (n *muteNetwork) Respond(context.Context, string, checkout.Evidence) error {
 	n.asked++
 	return errors.New("the card network is away")
 }

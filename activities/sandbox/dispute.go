@@ -105,12 +105,11 @@ func disputeRisk(d storage.SandboxDispute) books.ChargeRisk {
 // outcomes has what a text of evidence makes of a dispute, and of an inquiry. Source: docs.stripe.com/testing.
 var outcomes = map[string]string{"winning_evidence": "won", "losing_evidence": "lost"}
 
-// Respond answers a dispute or an inquiry with evidence. Only the first answer counts: a repeat does nothing. The
-// field uncategorized_text decides, SettleAfter later: winning_evidence wins and losing_evidence loses. Other
-// evidence loses when the time for evidence ends. An inquiry is closed in either case. It returns an
-// *books.EvidenceError, checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any
-// more.
-func (n *CardNetwork) Respond(ctx context.Context, disputeID string, e books.Evidence) error {
+// Respond answers a dispute or an inquiry with evidence. Only the first answer counts: a repeat does nothing. The field
+// uncategorized_text decides, SettleAfter later: winning_evidence wins and losing_evidence loses. Other evidence loses
+// when the time for evidence ends. An inquiry is closed in either case. It returns an *checkout.EvidenceError,
+// checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more.
+func (n *CardNetwork) Respond(ctx context.Context, disputeID string, e checkout.Evidence) error {
 	if err := e.Check(); err != nil {
 		return err
 	}

@@ -70,8 +70,8 @@ func (b *bench) id(reference string) string {
 	return must.Get(b.Risks(b.Context(), reference))(b.T)[0].ID
 }
 
-func saying(text string) books.Evidence {
-	return books.Evidence{Texts: map[string]string{"uncategorized_text": text, "customer_name": "Ann"}}
+func saying(text string) checkout.Evidence {
+	return checkout.Evidence{Texts: map[string]string{"uncategorized_text": text, "customer_name": "Ann"}}
 }
 
 func TestDispute_EndsAsTheEvidenceSays(t *testing.T) {
@@ -143,7 +143,7 @@ func TestDispute_AFraudWarningMovesNothing(t *testing.T) {
 	require.Equal(t, want, got)
 	require.ErrorIs(t, b.Respond(t.Context(), b.id(reference), saying("winning_evidence")), checkout.ErrConflict)
 	require.ErrorIs(t, b.Respond(t.Context(), "du_unknown", saying("winning_evidence")), checkout.ErrNotFound)
-	require.ErrorAs(t, b.Respond(t.Context(), "du_unknown", books.Evidence{}), new(*books.EvidenceError))
+	require.ErrorAs(t, b.Respond(t.Context(), "du_unknown", checkout.Evidence{}), new(*checkout.EvidenceError))
 	b.hourLater()
 	require.Equal(t, 1, b.reports[reference])
 	require.Empty(t, must.Get(b.Risks(t.Context(), "txn_unknown"))(t))

@@ -10,16 +10,15 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
 var disputeShape = regexp.MustCompile(`^d[up]_[0-9A-Za-z_]{1,250}$`)
 
 // Respond answers a dispute or an inquiry with evidence, for good. A repeat does nothing: the state of the dispute
-// shows that evidence was sent. It returns an *books.EvidenceError, checkout.ErrNotFound, and checkout.ErrConflict when
+// shows that evidence was sent. It returns an *checkout.EvidenceError, checkout.ErrNotFound, and checkout.ErrConflict when
 // the bank takes no evidence, or none any more, or Stripe refuses it for good.
-func (n *Network) Respond(ctx context.Context, disputeID string, e books.Evidence) error {
+func (n *Network) Respond(ctx context.Context, disputeID string, e checkout.Evidence) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
@@ -48,14 +47,14 @@ func (n *Network) Respond(ctx context.Context, disputeID string, e books.Evidenc
 }
 
 // evidence uploads the files and returns the whole form. A repeat uploads them again, and the first ones are not used.
-func (n *Network) evidence(ctx context.Context, e books.Evidence) (*stripe.DisputeUpdateParams, error) {
+func (n *Network) evidence(ctx context.Context, e checkout.Evidence) (*stripe.DisputeUpdateParams, error) {
 	params := &stripe.DisputeUpdateParams{Submit: stripe.Bool(true)}
 	for field, text := range e.Texts {
 		params.AddExtra("evidence["+field+"]", text)
 	}
 	for field, content := range e.Files {
 		file, err := n.api.V1Files.Create(ctx, &stripe.FileCreateParams{
-			FileReader: bytes.NewReader(content), Filename: stripe.String(field + books.FileExtension(content)),
+			FileReader: bytes.NewReader(content), Filename: stripe.String(field + checkout.FileExtension(content)),
 			Purpose: stripe.String(string(stripe.FilePurposeDisputeEvidence)),
 		})
 		if err != nil {

@@ -26,8 +26,8 @@ func (w *world) disputeOf(id string) *api.Dispute {
 	return must.Get(w.api.V1Disputes.Retrieve(w.Context(), id, nil))(w)
 }
 
-func saying(text string) books.Evidence {
-	return books.Evidence{
+func saying(text string) checkout.Evidence {
+	return checkout.Evidence{
 		Texts: map[string]string{"uncategorized_text": text, "customer_name": "Ann Example"},
 		Files: map[string][]byte{"receipt": pdf, "customer_communication": []byte("\x89PNG\r\n\x1a\n")},
 	}
@@ -88,7 +88,7 @@ func TestRespond_WhatNoBankTakesIsAConflict(t *testing.T) {
 		require.ErrorIs(t, w.network.Respond(t.Context(), id, saying("winning_evidence")), checkout.ErrNotFound, id)
 	}
 	_, id := w.disputed("needs_response")
-	require.ErrorAs(t, w.network.Respond(t.Context(), id, books.Evidence{}), new(*books.EvidenceError))
+	require.ErrorAs(t, w.network.Respond(t.Context(), id, checkout.Evidence{}), new(*checkout.EvidenceError))
 }
 
 func TestRespond_ALostAnswerSendsNothingTwice(t *testing.T) {

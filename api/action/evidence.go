@@ -6,7 +6,6 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/contract"
 )
 
 // SubmitEvidence stores evidence that passes Check, and starts the run that sends it. A repeat with the same request
@@ -19,7 +18,6 @@ func (a Actions) SubmitEvidence(ctx context.Context, o storage.EvidenceOrder, by
 		return got, err
 	}
 	// An earlier run may have sent evidence that the network refused.
-	_, err = a.Runs.StartRun(ctx, contract.RunRequest{Ref: o.Dispute}, true)
-	a.logLeftover(ctx, err)
+	a.logLeftover(ctx, a.Runs.StartAgain(ctx, o.Dispute))
 	return got, nil
 }

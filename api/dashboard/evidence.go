@@ -10,7 +10,6 @@ import (
 	"example.com/checkout/api/dashboard/page"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -109,16 +108,16 @@ func evidenceRequest(disputeID, once string) (id string, ok bool) {
 }
 
 // read reads the form. It returns a fault, "" for none; Faults has those of fields.
-func (p *evidencePage) read(v page.Visit) (e books.Evidence, fault string) {
+func (p *evidencePage) read(v page.Visit) (e checkout.Evidence, fault string) {
 	const tooLarge = "The files are too large: at most 4.5 MB together. Choose them again."
 	if err := v.ParseMultipartForm(maxEvidence); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return e, tooLarge
 	}
-	e = books.Evidence{Texts: map[string]string{}, Files: map[string][]byte{}}
+	e = checkout.Evidence{Texts: map[string]string{}, Files: map[string][]byte{}}
 	for _, f := range p.Texts {
 		if text := strings.TrimSpace(v.PostFormValue(f.Name)); text != "" {
 			p.Typed[f.Name], e.Texts[f.Name] = text, text
-			p.check(f.Name, books.Evidence{Texts: map[string]string{f.Name: text}})
+			p.check(f.Name, checkout.Evidence{Texts: map[string]string{f.Name: text}})
 		}
 	}
 	for _, f := range p.Files {
@@ -128,10 +127,10 @@ func (p *evidencePage) read(v page.Visit) (e books.Evidence, fault string) {
 		}
 		if len(file) > 0 {
 			e.Files[f.Name] = file
-			p.check(f.Name, books.Evidence{Files: map[string][]byte{f.Name: file}})
+			p.check(f.Name, checkout.Evidence{Files: map[string][]byte{f.Name: file}})
 		}
 	}
-	unfit, ok := errors.AsType[*books.EvidenceError](e.Check())
+	unfit, ok := errors.AsType[*checkout.EvidenceError](e.Check())
 	switch {
 	case len(p.Faults) > 0:
 		return e, "Nothing was sent. Correct the fields below, and choose your files again."
@@ -144,8 +143,8 @@ func (p *evidencePage) read(v page.Visit) (e books.Evidence, fault string) {
 }
 
 // check notes what the card network would not take of a field.
-func (p *evidencePage) check(field string, e books.Evidence) {
-	if unfit, ok := errors.AsType[*books.EvidenceError](e.Check()); ok && unfit.Field != "" {
+func (p *evidencePage) check(field string, e checkout.Evidence) {
+	if unfit, ok := errors.AsType[*checkout.EvidenceError](e.Check()); ok && unfit.Field != "" {
 		p.Faults[field] = "This " + unfit.Why + "."
 	}
 }

@@ -63,7 +63,7 @@ func TestEvidence_AFormIsSentOnce(t *testing.T) {
 	form.sendFiles(nil, "sure", "on").is(422).shows("Enter a text or choose a file.")
 	form.sendFiles(map[string]string{"receipt": "<html>"}, "sure", "on", "customer_name", "<b>\x00").is(422).
 		shows("This is not a PDF, JPEG or PNG file.", "This has control characters", "choose your files again")
-	form.sendFiles(map[string]string{"receipt": "%PDF-" + strings.Repeat("x", books.EvidenceFilesLimit)}, "sure", "on").is(422).shows("bytes together")
+	form.sendFiles(map[string]string{"receipt": "%PDF-" + strings.Repeat("x", checkout.EvidenceFilesLimit)}, "sure", "on").is(422).shows("bytes together")
 	form.sendFiles(map[string]string{"receipt": "%PDF-" + strings.Repeat("x", maxEvidence)}, "sure", "on").is(422).shows("at most 4.5 MB")
 	form.sendFiles(pdf, "sure", "on", "once", "").is(422).shows("The form is not complete.")
 	require.Empty(t, started)
@@ -73,7 +73,7 @@ func TestEvidence_AFormIsSentOnce(t *testing.T) {
 	}
 	require.Equal(t, of.ID, started[0])
 	e := must.Get(d.store.Disputes.EvidenceToSend(t.Context(), of.Ref))(t)
-	require.Equal(t, books.Evidence{
+	require.Equal(t, checkout.Evidence{
 		Texts: map[string]string{"product_description": "A chair\r\nblue"}, Files: map[string][]byte{"receipt": []byte("%PDF-1.7")},
 	}, e.Content)
 	require.Equal(t, "texts: 1, files: 1", value[string](d, `SELECT detail FROM audit_entry WHERE action = 'dispute.answered' AND subject = $1`, of.ID))

@@ -20,6 +20,12 @@ func (c *Client) Start(ctx context.Context, ref checkout.Ref) error {
 	return err
 }
 
+// StartAgain starts the run of evidence about a dispute, also after an earlier one. It returns ErrOutcomeUnknown.
+func (c *Client) StartAgain(ctx context.Context, ref checkout.Ref) error {
+	_, err := c.StartRun(ctx, contract.RunRequest{Ref: ref}, true)
+	return err
+}
+
 // StartRun starts the run of a row and reports whether it did: an open run goes on. With again it also starts one when
 // Temporal has a closed run of the id. It returns ErrOutcomeUnknown.
 func (c *Client) StartRun(ctx context.Context, run contract.RunRequest, again bool) (bool, error) {
