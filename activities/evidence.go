@@ -10,14 +10,14 @@ import (
 
 // Respondent is a card network that takes evidence about disputes.
 type Respondent interface {
-	// Respond answers a dispute for good. A repeat does nothing. It returns an *checkout.EvidenceError,
+	// Respond answers a dispute for good. A repeat does nothing. It returns a *checkout.EvidenceError,
 	// checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more. Any other error
 	// means that the outcome is unknown.
 	Respond(ctx context.Context, disputeID string, e checkout.Evidence) error
 }
 
-// SendEvidence sends the evidence about a dispute to the card network of its charge, and records that the network has it
-// or why not. A repeat sends nothing twice, and without evidence there is nothing to do.
+// SendEvidence sends the evidence about a dispute to the card network of its charge, and records that the network has
+// it or why not. A repeat sends nothing twice, and without evidence there is nothing to do.
 func (a *Payments) SendEvidence(ctx context.Context, in checkout.Ref) (failure checkout.EvidenceFailure, err error) {
 	e, err := a.Disputes.EvidenceToSend(ctx, in)
 	if errors.Is(err, checkout.ErrNotFound) {

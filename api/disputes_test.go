@@ -2,13 +2,16 @@ package api
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
 )
@@ -113,4 +116,15 @@ func TestEvidence_EachFaultNamesItsField(t *testing.T) {
 	f.answers(413, "POST", path, f.key, proofText("customer_name", strings.Repeat("x", maxEvidenceBody)))
 	f.answers(413, "POST", "/v1/checkout", f.key, proofText("customer_name", strings.Repeat("x", maxBody)))
 	f.answers(202, "POST", path, f.key, proofFile("receipt", large[:checkout.EvidenceFilesLimit]))
+}
+
+// The process may also die there.
+func TestEvidence_WithoutTemporalIsLeftToReconcile(t *testing.T) {
+	f := newFront(t)
+	path := f.contested()
+	f.temporal.Start = func(client.StartWorkflowOptions) error { return errors.New("temporal is away") }
+	got := f.answers(202, "POST", path, f.key, proofText("customer_name", "Ann"), idempotent, "k").json
+	left := must.Get(f.store.Installation.Unfinished(t.Context(), []string{got["id"].(string)}))(t)
+	require.Len(t, left, 1)
+	require.Equal(t, "true", f.answers(202, "POST", path, f.key, proofText("customer_name", "Ann"), idempotent, "k").header.Get("Idempotent-Replayed"))
 }

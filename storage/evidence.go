@@ -12,7 +12,8 @@ import (
 
 const (
 	// takesEvidence is true while the bank takes evidence about a risk r.
-	takesEvidence = `coalesce(r.status IN ('inquiry', 'open') AND NOT r.responded AND r.respond_by > clock_timestamp(), false)`
+	takesEvidence = `coalesce(
+		r.status IN ('inquiry', 'open') AND NOT r.responded AND r.respond_by > clock_timestamp(), false)`
 	// evidenceStands is true for evidence e about a risk r that nothing can replace. A dispute that follows an inquiry
 	// wants evidence anew, and evidence that the card network did not take is no evidence.
 	evidenceStands = `coalesce(e.failure = '' AND (e.content IS NOT NULL OR NOT e.inquiry OR r.status <> 'open'), false)`
@@ -27,8 +28,8 @@ type EvidenceOrder struct {
 }
 
 // SubmitEvidence stores evidence that passes Check. The caller starts the dispute's run, which sends it; Reconcile does
-// so if the caller fails. A repeat changes nothing and returns the dispute as it is now. It returns checkout.ErrNotFound,
-// checkout.ErrDisputeNotOpen and checkout.ErrEvidenceSubmitted. by works as in CreateEndpoint.
+// so if the caller fails. A repeat changes nothing and returns the dispute as it is now. It returns
+// checkout.ErrNotFound, checkout.ErrDisputeNotOpen and checkout.ErrEvidenceSubmitted. by works as in CreateEndpoint.
 func (s *Disputes) SubmitEvidence(
 	ctx context.Context, o EvidenceOrder, by ...merchant.AuditEntry,
 ) (checkout.Dispute, error) {

@@ -96,8 +96,6 @@ const deleteOldSessions = `
 		DELETE FROM reserve c USING paid WHERE c.transaction_id = paid.id
 	), no_payout AS (
 		DELETE FROM payout p USING removable r WHERE p.session_id = r.id
-	), no_risk AS (
-		DELETE FROM charge_risk k USING transaction t, removable r WHERE k.transaction_id = t.id AND t.session_id = r.id
 	), no_payment AS (
 		DELETE FROM transaction t USING removable r WHERE t.session_id = r.id
 	), no_secret AS (

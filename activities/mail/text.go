@@ -61,8 +61,8 @@ var words = map[merchant.MailKind]struct{ subject, news, advice, page string }{
 	},
 	merchant.MailDisputeOpened: {
 		"A customer disputes a payment", "A customer denies a payment at the bank.",
-		"If the payment is right, send evidence in time: the delivery, the customer's messages, the terms. Evidence is sent once. " +
-			"Without it you lose the payment.",
+		"If the payment is right, send evidence in time: the delivery, the customer's messages, the terms. " +
+			"Evidence is sent once. Without it you lose the payment.",
 		"",
 	},
 }

@@ -52,8 +52,7 @@ var riskStatuses = map[string]books.RiskStatus{
 	"lost":                   books.RiskLost,
 }
 
-// disputeFee is what the network takes for a dispute, in minor units of the charge's currency. An inquiry costs
-// nothing.
+// disputeFee is what the network takes for a dispute, in minor units of the charge's currency. An inquiry is free.
 const disputeFee money.Amount = 15_00
 
 // Risks returns what may take the money of a charge back: its dispute or warning of fraud and its refunds, in their
@@ -107,7 +106,7 @@ var outcomes = map[string]string{"winning_evidence": "won", "losing_evidence": "
 
 // Respond answers a dispute or an inquiry with evidence. Only the first answer counts: a repeat does nothing. The field
 // uncategorized_text decides, SettleAfter later: winning_evidence wins and losing_evidence loses. Other evidence loses
-// when the time for evidence ends. An inquiry is closed in either case. It returns an *checkout.EvidenceError,
+// when the time for evidence ends. An inquiry is closed in either case. It returns a *checkout.EvidenceError,
 // checkout.ErrNotFound, and checkout.ErrConflict when the bank takes no evidence, or none any more.
 func (n *CardNetwork) Respond(ctx context.Context, disputeID string, e checkout.Evidence) error {
 	if err := e.Check(); err != nil {

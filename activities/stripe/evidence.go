@@ -16,8 +16,8 @@ import (
 var disputeShape = regexp.MustCompile(`^d[up]_[0-9A-Za-z_]{1,250}$`)
 
 // Respond answers a dispute or an inquiry with evidence, for good. A repeat does nothing: the state of the dispute
-// shows that evidence was sent. It returns an *checkout.EvidenceError, checkout.ErrNotFound, and checkout.ErrConflict when
-// the bank takes no evidence, or none any more, or Stripe refuses it for good.
+// shows that evidence was sent. It returns a *checkout.EvidenceError, checkout.ErrNotFound, and checkout.ErrConflict
+// when the bank takes no evidence, or none any more, or Stripe refuses it for good.
 func (n *Network) Respond(ctx context.Context, disputeID string, e checkout.Evidence) error {
 	if err := e.Check(); err != nil {
 		return err

@@ -90,7 +90,8 @@ func (s *server) submitEvidence(v page.Visit, d checkout.Dispute) (page.Answer, 
 	case v.PostFormValue("sure") != "on":
 		return p.refuse("Confirm that this is all of your evidence.")
 	}
-	_, err = s.actions.SubmitEvidence(v.Context(), storage.EvidenceOrder{RequestID: request, Dispute: d.Ref, Evidence: e}, v.By())
+	order := storage.EvidenceOrder{RequestID: request, Dispute: d.Ref, Evidence: e}
+	_, err = s.actions.SubmitEvidence(v.Context(), order, v.By())
 	if fault := evidenceFault(err); fault != "" {
 		p.Closed = fault
 		return p.refuse("")

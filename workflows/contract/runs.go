@@ -58,7 +58,8 @@ type ModeInput struct {
 
 // RunRequest has what starts the run of a row.
 type RunRequest struct {
-	checkout.Ref // of a session, payout, refund, dispute, delivery, bulk replay, picture or event; its id is the workflow id
+	// of a session, payout, refund, dispute, delivery, bulk replay, picture or event; its id is the workflow id
+	checkout.Ref
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight
