@@ -73,7 +73,9 @@ func TestSubmitEvidence_IsFinalAndItsContentGoesWhenTheNetworkHasIt(t *testing.T
 func TestSubmitEvidence_OfTwoAtOnceOneIsTaken(t *testing.T) {
 	f := newFixture(t)
 	d := f.contests(t, f.sale(t), books.RiskOpen)
-	errs := make([]error, 8)
+	conn := f.Connect(t) // nobody can insert before all have begun
+	must.Get(conn.Exec(bg, `BEGIN; LOCK TABLE dispute_evidence IN SHARE MODE`))(t)
+	errs := make([]error, 4)
 	var group errgroup.Group
 	for i := range errs {
 		group.Go(func() error {
@@ -81,6 +83,10 @@ func TestSubmitEvidence_OfTwoAtOnceOneIsTaken(t *testing.T) {
 			return nil
 		})
 	}
+	require.Eventually(t, func() bool {
+		return f.query(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == int64(len(errs))
+	}, 3*time.Second, 10*time.Millisecond)
+	must.Get(conn.Exec(bg, `COMMIT`))(t)
 	require.NoError(t, group.Wait())
 	taken := 0
 	for _, err := range errs {
