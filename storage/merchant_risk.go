@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/checkout/storage/pg"
@@ -40,6 +41,9 @@ type riskRow struct {
 	Pending, Available, Reserved, Owed money.Amount
 }
 
+// balancesOf selects the balances of a merchant m in the mode $1.
+var balancesOf = strings.NewReplacer("$1", "m.id", "$2", "$1", "$3", "'"+ledgerPayable+"'").Replace(balanceSums)
+
 // MerchantRisks returns the risk of every merchant in a mode, the highest first: see merchant.CompareRisk. All of it is
 // of one moment. Only operators may call it.
 func (s *Merchants) MerchantRisks(ctx context.Context, mode checkout.Mode) ([]merchant.Risk, error) {
@@ -58,32 +62,20 @@ func (s *Merchants) MerchantRisk(ctx context.Context, owner checkout.Owner) (mer
 	return got[0], nil
 }
 
-// merchantRisks reads balances as Balances.Balance does. $5 names the merchant, "" all.
+// merchantRisks reads one merchant, or all for "".
 func (s *Merchants) merchantRisks(ctx context.Context, mode checkout.Mode, merchantID string) ([]merchant.Risk, error) {
 	session, refund, dispute := riskIDs()
 	rows, err := pg.Collect[riskRow](ctx, s.pool, `
-		SELECT m.id, m.name, m.plan, m.fee_basis_points, m.fee_fixed, m.payment_attempts, m.order_id_guard, m.suspended,
-			m.created_at, `+refundedOf+` AS refunded, `+disputedOf+` AS disputed, b.currency,
-			coalesce(b.payments, 0) AS payments, coalesce(b.volume, 0) AS volume, coalesce(b.pending, 0) AS pending,
-			greatest(b.total - b.pending, 0) AS available, 0::bigint AS reserved, greatest(b.pending - b.total, 0) AS owed
-		FROM merchant m LEFT JOIN LATERAL (
-			SELECT currency, sum(payments)::bigint AS payments, sum(volume)::bigint AS volume, sum(total)::bigint AS total,
-				sum(pending)::bigint AS pending
-			FROM (
-				SELECT s.currency, 1 AS payments, s.amount AS volume, 0 AS total, 0 AS pending FROM checkout_session s
-				WHERE s.merchant_id = m.id AND s.mode = $1 AND s.status = 'completed' AND s.id >= $2
-				UNION ALL
-				SELECT asset, 0, 0, -sum(amount), 0 FROM ledger_posting
-				WHERE mode = $1 AND account = '`+ledgerPayable+`' AND holder = m.id GROUP BY asset
-				UNION ALL
-				SELECT p.source_currency, 0, 0, 0, p.source_amount - p.deducted FROM payout p
-				WHERE p.merchant_id = m.id AND p.mode = $1 AND p.status = 'pending'
-					AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-					AND EXISTS (SELECT FROM ledger_entry e
-						WHERE e.kind = 'charge' AND e.subject = p.transaction_id AND e.generation = 1)
-			) one GROUP BY currency
-		) b ON true
-		WHERE $5 IN ('', m.id) ORDER BY m.id, b.currency`, mode, session, refund, dispute, merchantID)
+		SELECT m.*, `+refundedOf+` AS refunded, `+disputedOf+` AS disputed, currency,
+			coalesce(v.payments, 0) AS payments, coalesce(v.volume, 0) AS volume, coalesce(b.pending, 0) AS pending,
+			coalesce(b.available, 0) AS available, coalesce(b.reserved, 0) AS reserved, coalesce(b.owed, 0) AS owed
+		FROM (SELECT `+merchantColumns+` FROM merchant) m LEFT JOIN (
+			LATERAL (`+balancesOf+`) b FULL JOIN LATERAL (
+				SELECT s.currency, count(*) AS payments, sum(s.amount)::bigint AS volume FROM checkout_session s
+				WHERE s.merchant_id = m.id AND s.mode = $1 AND s.status = 'completed' AND s.id >= $2 GROUP BY 1
+			) v USING (currency)
+		) ON true
+		WHERE $5 IN ('', m.id) ORDER BY m.id, currency`, mode, session, refund, dispute, merchantID)
 	if err != nil {
 		return nil, pg.Wrap("merchant risks", err)
 	}

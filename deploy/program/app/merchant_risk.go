@@ -57,15 +57,16 @@ func amounts(r merchant.Risk, part func(checkout.Balance) money.Amount) string {
 
 func available(b checkout.Balance) money.Amount { return b.Available }
 func pending(b checkout.Balance) money.Amount   { return b.Pending }
+func reserved(b checkout.Balance) money.Amount  { return b.Reserved }
 func owed(b checkout.Balance) money.Amount      { return b.Owed }
 
 func (c keylessCall) listMerchants(ctx context.Context) (result, error) {
 	risks, err := c.Merchants.MerchantRisks(ctx, c.mode())
 	list := newTable(":ID", ":NAME", ":PLAN", ":PAYMENTS", ":VOLUME", ":DISPUTED", ":REFUNDED", ":OWES", ":PENDING",
-		":AVAILABLE", ":SUSPENDED")
+		":AVAILABLE", ":RESERVED", ":SUSPENDED")
 	for _, r := range risks {
 		list.add(r.ID, r.Name, r.Plan, r.Payments, volume(r), percent(r.DisputedPercent()), percent(r.RefundedPercent()),
-			amounts(r, owed), amounts(r, pending), amounts(r, available), r.Suspended)
+			amounts(r, owed), amounts(r, pending), amounts(r, available), amounts(r, reserved), r.Suspended)
 	}
 	type listed struct {
 		listedMerchant
@@ -85,4 +86,5 @@ func addRisk(rows *table, mode checkout.Mode, r merchant.Risk) {
 	rows.add(fmt.Sprintf("owes, %s mode", mode), amounts(r, owed))
 	rows.add(fmt.Sprintf("pending, %s mode", mode), amounts(r, pending))
 	rows.add(fmt.Sprintf("available, %s mode", mode), amounts(r, available))
+	rows.add(fmt.Sprintf("reserved, %s mode", mode), amounts(r, reserved))
 }

@@ -30,10 +30,10 @@ func TestMerchantList_BeginsWithTheHighestRisk(t *testing.T) {
 	require.NoError(t, err)
 
 	require.Equal(t, [][]string{
-		{"ID", "NAME", "PLAN", "PAYMENTS", "VOLUME", "DISPUTED", "REFUNDED", "OWES", "PENDING", "AVAILABLE", "SUSPENDED"},
-		{risky, "Shop", "standard", "1", "10.50", "EUR", "100.00", "%", "0.00", "%", "9.61", "EUR", "-", "-", "-"},
-		{newest, "Shop", "standard", "0", "-", "0.00", "%", "0.00", "%", "-", "-", "-", "-"},
-		{second, "Shop", "standard", "0", "-", "0.00", "%", "0.00", "%", "-", "-", "-", "-"},
+		{"ID", "NAME", "PLAN", "PAYMENTS", "VOLUME", "DISPUTED", "REFUNDED", "OWES", "PENDING", "AVAILABLE", "RESERVED", "SUSPENDED"},
+		{risky, "Shop", "standard", "1", "10.50", "EUR", "100.00", "%", "0.00", "%", "9.61", "EUR", "-", "-", "-", "-"},
+		{newest, "Shop", "standard", "0", "-", "0.00", "%", "0.00", "%", "-", "-", "-", "-", "-"},
+		{second, "Shop", "standard", "0", "-", "0.00", "%", "0.00", "%", "-", "-", "-", "-", "-"},
 	}, words(o.must("merchant", "list")))
 	require.Equal(t, newest, words(o.must("merchant", "list", "--mode", "test"))[1][0])
 
