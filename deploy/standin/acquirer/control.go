@@ -71,6 +71,7 @@ type ChargeFact struct {
 	Currency      string `json:"currency"`
 	Refunded      int64  `json:"refunded"`
 	Disputed      bool   `json:"disputed"`
+	Held          int64  `json:"held"` // by open and lost disputes
 }
 
 // Facts returns what happened.
@@ -78,11 +79,16 @@ func (a *Acquirer) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{Intents: []IntentFact{}, Charges: []ChargeFact{}, Balance: map[string]int64{}}
 	// ForEachRow returns the error.
 	rows, _ := a.db.Query(ctx, `
-		SELECT id, kind, coalesce(intent_id, ''), body FROM acquirer.object
+		SELECT id, kind, coalesce(intent_id, ''), body, coalesce((
+			SELECT -sum((b ->> 'amount')::bigint)
+			FROM acquirer.object d, jsonb_array_elements(d.body -> 'balance_transactions') b
+			WHERE d.kind = 'dispute' AND d.body ->> 'charge' = o.id), 0)::bigint
+		FROM acquirer.object o
 		WHERE kind IN ('payment_intent', 'charge', 'balance_transaction') ORDER BY number`)
 	var id, kind, intentID string
 	var o object
-	_, err := pgx.ForEachRow(rows, []any{&id, &kind, &intentID, &o}, func() error {
+	var held int64
+	_, err := pgx.ForEachRow(rows, []any{&id, &kind, &intentID, &o, &held}, func() error {
 		amount, currency, transaction := o.number("amount"), o.text("currency"), o.part("metadata").text("transaction_id")
 		switch kind {
 		case kindBalance:
@@ -92,6 +98,7 @@ func (a *Acquirer) Facts(ctx context.Context) (Facts, error) {
 		default:
 			f.Charges = append(f.Charges, ChargeFact{
 				id, intentID, transaction, o.flag("paid"), amount, currency, o.number("amount_refunded"), o.flag("disputed"),
+				held,
 			})
 		}
 		return nil
