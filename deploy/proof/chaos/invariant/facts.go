@@ -28,7 +28,10 @@ type Facts struct {
 	Charges      []Charge
 	Payouts      []Payout
 	KeptRequests []KeptRequest
-	Constraints  []string // valid constraints and unique indexes of sessions and what belongs to them
+	Balances     []Balance
+	Refunds      []Refund
+	Verdicts     map[int][]Verdict // by the number of their invariant
+	Constraints  []string          // valid constraints and unique indexes of sessions and what belongs to them
 	Histories    []History
 
 	Ledger     []LedgerBalance // of live mode
@@ -39,6 +42,7 @@ type Facts struct {
 	// Facts that only the chaos run knows.
 	Called bool // Calls holds every call that was made
 	Calls  []Call
+	Told   []Statement // at rest
 	Rest   *Rest
 	// Searched is the number of logs and tables that were searched for canaries. Leaks lists the
 	// canaries in wrong places.

@@ -24,6 +24,7 @@ type Sources struct {
 	Live              *LiveSources // nil without a simulated live mode
 	// Facts that only a chaos run knows; nil without one.
 	Calls    []Call
+	Told     []Statement
 	Rest     *Rest
 	Canaries []Canary
 	Leaks    []Leak            // leaks that receivers saw
@@ -45,7 +46,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
 	f := &Facts{
 		Schedule: s.Schedule, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil,
-		Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks, Logged: len(s.ReceiverLogs) > 0,
+		Calls: s.Calls, Told: s.Told, Rest: s.Rest, Leaks: s.Leaks, Logged: len(s.ReceiverLogs) > 0,
 	}
 	for _, step := range []struct {
 		what string

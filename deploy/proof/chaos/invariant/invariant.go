@@ -33,6 +33,7 @@ type witness struct {
 var (
 	receivers = &witness{"no receiver log was given", func(f *Facts) bool { return f.Logged }}
 	clients   = &witness{"nobody recorded the calls of clients", func(f *Facts) bool { return f.Called }}
+	readers   = &witness{"no merchant read its balance", func(f *Facts) bool { return f.Told != nil }}
 	outside   = &witness{"there is no simulated live mode", func(f *Facts) bool { return f.Live != nil }}
 	search    = &witness{"nothing was looked for", func(f *Facts) bool { return f.Searched > 0 }}
 	faults    = &witness{"nothing was broken here", func(f *Facts) bool { return f.Rest != nil }}
@@ -87,21 +88,41 @@ var All = []Invariant{
 	{22, "run", replayer, (*world).histories,
 		"every history of a sample replays on this build"},
 	{23, "session, charge or intent", outside, (*world).liveCharges,
-		"a live charge is of its session's amount, and nothing can be charged for a session that has ended"},
+		"a live charge is of its session's amount, what went back of it are its refunds, and nothing can be charged for a session that has ended"},
 	{24, "payout or address", outside, (*world).livePayouts,
 		"a live payout that was sent is paid by one transaction on its chain, no other is paid, and each address has the sum of its payouts"},
 	{25, "transaction or transfer", outside, (*world).outflows,
 		"every transaction of the treasury belongs to a transfer and uses its slot, any other froze the account, and each transfer says what the chain says"},
 	{26, "account of the ledger", outside, (*world).ledger,
-		"the live ledger is balanced, its wallet is what the chain has, and the card network owes what it charged and did not refund"},
-	{27, "session", outside, (*world).given,
-		"the money of each completed live payment went to its merchant or back to its customer, and never to both"},
+		"the live ledger is balanced, its wallet is what the chain has, and the card network owes what it charged and neither refunded nor holds"},
+	{27, "payout", outside, (*world).given,
+		"the money of each completed live payment went to its merchant, back to its customer, or into what was deducted, and an operator's refund never to both"},
 	{28, "what", outside, (*world).freezes,
 		"only an operator and those who have the treasury's key stop it"},
 	{29, "payouts", outside, (*world).waits,
 		"the payouts of honest merchants wait at most twice as long while an enemy acts"},
 	{30, "payout", outside, (*world).burns,
 		"an address that reverted a payout's transfer gets no other transfer of it"},
+	{31, "merchant, mode and currency", nil, (*world).verdicts,
+		"the ledger owes each merchant what its payments, refunds, disputes, reserves and payouts add up to"},
+	{32, "merchant, mode and currency", readers, (*world).statements,
+		"a merchant is told the balance that the ledger has, and its list adds up to that"},
+	{33, "payout", nil, (*world).verdicts,
+		"what is deducted from a payout is the sum of its deductions, and not more than the payout"},
+	{34, "payout", nil, (*world).netPaid,
+		"a payout pays at most what the deductions have left of it, at its rate"},
+	{35, "transaction", nil, (*world).verdicts,
+		"the refunds of a payment never exceed it, here and at the sandbox, and return at most its fee"},
+	{36, "refund", nil, (*world).verdicts,
+		"a refund ends or is looked at again, as the card network has it, with one event for each change to succeeded or failed"},
+	{37, "transaction", nil, (*world).verdicts,
+		"a reserve is kept once and released at most once, as a whole"},
+	{38, "dispute", nil, (*world).verdicts,
+		"a dispute has one event when it is opened and one for each decision"},
+	{39, "event", nil, (*world).verdicts,
+		"an event goes to the merchant and the mode that its subject belongs to"},
+	{40, "key or refund", clients, (*world).refundOrders,
+		"a key ordered one refund, and each refund that was acknowledged is there"},
 }
 
 // Violation is one case where an invariant does not hold.

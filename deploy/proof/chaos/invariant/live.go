@@ -92,8 +92,7 @@ func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	)
 }
 
-// readLive asks the double of the card network and the chain. The double's charges join the sandbox's, except
-// refunded ones.
+// readLive asks the double of the card network and the chain. The double's charges join the sandbox's: see addLiveCharges.
 func readLive(ctx context.Context, s Sources, f *Facts) error {
 	if s.Live == nil {
 		return nil
@@ -128,15 +127,13 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 	return nil
 }
 
-// addLiveCharges adds the double's charges to the sandbox's, except refunded ones.
+// addLiveCharges adds the double's charges to the sandbox's, except those that decided no session and went back.
 func (f *Facts) addLiveCharges() {
-	sessionOf := map[string]string{}
-	for _, t := range f.Transactions {
-		sessionOf[t.ID] = t.SessionID
-	}
+	transactions := by(f.Transactions, func(t Transaction) string { return t.ID })
 	for _, c := range f.Live.Charges {
-		if c.Paid && c.Refunded < c.Amount {
-			f.Charges = append(f.Charges, Charge{c.TransactionID, sessionOf[c.TransactionID], checkout.OutcomeSucceeded})
+		t := transactions[c.TransactionID]
+		if c.Paid && (c.Refunded < c.Amount || t.Status == checkout.TransactionSucceeded) {
+			f.Charges = append(f.Charges, Charge{c.TransactionID, t.SessionID, checkout.OutcomeSucceeded})
 		}
 	}
 }

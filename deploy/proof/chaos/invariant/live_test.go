@@ -3,6 +3,7 @@ package invariant
 import (
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,8 @@ func (f *Facts) addPaid(suffix string, currency money.Currency, amount string, p
 	f.Payouts = append(f.Payouts, Payout{
 		ID: id, SessionID: session, TransactionID: transaction, MerchantID: "mer_2", Mode: checkout.ModeLive,
 		Status: checkout.PayoutSent, Generation: 1, Currency: payout, Amount: amount, Destination: to, Transfers: 1,
-		CreatedAt: paid, SentAt: new(paid.Add(time.Minute)),
+		CreatedAt: paid, SentAt: new(paid.Add(time.Minute)), SourceAmount: 1050, SourceCurrency: currency,
+		ExchangeRate: money.MustRate("1.2"),
 	})
 	for _, e := range []Event{
 		{ID: "evt_live_paid" + suffix, Type: webhook.CheckoutCompleted, SubjectID: transaction},
@@ -143,6 +145,8 @@ var liveCases = []brokenCase{
 	{"23: a completed session whose charge went back in part", func(f *Facts) {
 		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1, "1049"
 	}, "23 cs_live"},
+	{"23: a refund that the card network does not have", func(f *Facts) { f.Refunds = []Refund{{"re_1", "txn_live", 1}} }, "23 cs_live"},
+	{"23: refunded in part", func(f *Facts) { f.refund("re_1", 1) }, ""},
 	{"23: the bank has agreed, and the session has ended", func(f *Facts) {
 		f.Live.Intents = append(f.Live.Intents, acquirer.IntentFact{ID: "pi_2", TransactionID: "txn_live", Status: "requires_confirmation"})
 	}, "23 pi_2"},
@@ -181,6 +185,7 @@ var liveCases = []brokenCase{
 	{"26: the wallet lacks one unit", func(f *Facts) { f.Ledger[3].Amount = "4999999" }, "26 wallet USDC"},
 	{"26: the chain has what the ledger does not", func(f *Facts) { f.Live.Treasury[money.USDT] = big.NewInt(1) }, "26 wallet USDT"},
 	{"26: the card network owes more", func(f *Facts) { f.Ledger[0].Amount = "1049" }, "26 acquirer:receivable EUR"},
+	{"26: a dispute holds a part", func(f *Facts) { f.Live.Charges[1].Held, f.Ledger[0].Amount = 50, "1000" }, ""},
 	{"26: a charge is settled twice", func(f *Facts) {
 		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-2100"})
 	}, "26 acquirer:receivable EUR"},
@@ -188,16 +193,25 @@ var liveCases = []brokenCase{
 	{"26: an entry is not balanced", func(f *Facts) { f.Unbalanced = []string{"charge of txn_live by 1 EUR"} }, "26 ledger"},
 
 	// 27
-	{"27: paid out and given back", func(f *Facts) { f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1050, "0" }, "23 cs_live, 27 cs_live"},
-	{"27: neither paid out nor given back", func(f *Facts) { f.unpaid() }, "27 cs_live"},
+	{"27: paid out and given back", func(f *Facts) { f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1050, "0" }, "23 cs_live"},
+	{"27: refunded by an operator, and paid out", func(f *Facts) {
+		f.payout("po_live").GivenBack = true
+		f.refund("re_1", 1050)
+	}, "27 po_live"},
+	{"27: refunded by its merchant, and paid out", func(f *Facts) { f.refund("re_1", 1050) }, ""},
+	{"27: neither paid out nor given back", func(f *Facts) { f.unpaid() }, "27 po_live"},
+	{"27: kept for what the merchant owes", func(f *Facts) {
+		f.unpaid()
+		f.payout("po_live").Deducted = 1050
+	}, ""},
 	{"27: given back by its row alone", func(f *Facts) {
 		f.giveBack()
 		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 0, "1050"
-	}, "27 cs_live"},
+	}, "23 cs_live, 27 po_live"},
 	{"27: given back in part", func(f *Facts) {
 		f.giveBack()
 		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1049, "1"
-	}, "23 cs_live, 27 cs_live"},
+	}, "23 cs_live, 27 po_live"},
 
 	// After a restore
 	{"5: a restore has taken the row, and the merchant has the money", func(f *Facts) { f.lose() }, ""},
@@ -264,8 +278,14 @@ func (f *Facts) unpaid() {
 func (f *Facts) giveBack() {
 	f.unpaid()
 	f.payout("po_live").GivenBack = true
-	f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1050, "0"
+	f.refund("re_1", 1050)
 	f.charge(acquirer.ChargeFact{})
+}
+
+// refund gives a part of the live payment back.
+func (f *Facts) refund(id string, amount int64) {
+	f.Refunds = append(f.Refunds, Refund{id, "txn_live", amount})
+	f.Live.Charges[1].Refunded, f.Ledger[0].Amount = amount, strconv.FormatInt(1050-amount, 10)
 }
 
 // lose adds a payment that was paid out with 3 USDC, and whose rows a restore has taken.

@@ -14,9 +14,7 @@ import (
 func (w *world) payouts(r *Result) {
 	of, told := map[string]int{}, map[string]int{}
 	for _, e := range w.Events {
-		if e.SessionID != "" {
-			told[string(e.Type)+" "+e.SubjectID]++
-		}
+		told[string(e.Type)+" "+e.SubjectID]++
 	}
 	for _, p := range w.Payouts {
 		r.Checked++
@@ -139,23 +137,13 @@ func (w *world) given(r *Result) {
 		paid := paid[p.ID] > 0 || p.Status == checkout.PayoutSent // 24 compares the two
 		switch {
 		case p.GivenBack && !back[p.TransactionID]:
-			r.violated(p.SessionID, "was given back, and the card network does not know it")
-		case paid && back[p.TransactionID]:
-			r.violated(p.SessionID, "was paid out by %s and given back", p.ID)
-		case !paid && !back[p.TransactionID]:
-			r.violated(p.SessionID, "was neither paid out, %s is %s, nor given back", p.ID, p.Status)
+			r.violated(p.ID, "was given back, and the card network does not know it")
+		case p.GivenBack && paid:
+			r.violated(p.ID, "was paid out and given back")
+		case !paid && !back[p.TransactionID] && p.Deducted < p.SourceAmount:
+			r.violated(p.ID, "was neither paid out, nor given back, nor kept: it is %s", p.Status)
 		}
 	}
-}
-
-// givenBack reports whether the payment of a session went back to the customer instead of to its merchant.
-func (w *world) givenBack(sessionID string) bool {
-	for _, p := range w.Payouts {
-		if p.SessionID == sessionID {
-			return p.GivenBack && p.Status == checkout.PayoutFailed
-		}
-	}
-	return false
 }
 
 func (w *world) burns(r *Result) {
@@ -183,7 +171,7 @@ const (
 func (w *world) waits(r *Result) {
 	var calm, besieged []time.Duration
 	for _, p := range w.Payouts {
-		if !p.Mode.Live() || p.MerchantID == w.Live.Hostile || p.Status != checkout.PayoutSent || p.SentAt == nil ||
+		if !p.Mode.Live() || p.Disputed || p.MerchantID == w.Live.Hostile || p.Status != checkout.PayoutSent || p.SentAt == nil ||
 			slices.ContainsFunc(w.Live.Halts, func(s Span) bool { return s.meets(p.CreatedAt, *p.SentAt) }) {
 			continue
 		}

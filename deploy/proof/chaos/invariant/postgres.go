@@ -26,6 +26,7 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 			readDeliveries(ctx, tx, f),
 			readAttempts(ctx, tx, f),
 			readTransfers(ctx, tx, f),
+			readBalances(ctx, tx, f),
 		)
 	})
 }

@@ -46,7 +46,7 @@ type Charge struct {
 	Outcome                  checkout.PaymentOutcome
 }
 
-// Payout is a row of the table payout.
+// Payout is a row of the table payout. One of a balance has no session and no transaction.
 type Payout struct {
 	ID, SessionID, TransactionID, MerchantID string
 	Mode                                     checkout.Mode
@@ -55,7 +55,11 @@ type Payout struct {
 	Currency                                 money.PayoutCurrency
 	Amount, Destination                      string // "" until a transfer is signed
 	Transfers                                int    // the sandbox chain's record; in live mode the transfers that stand
-	GivenBack                                bool   // to the customer, as its row says
+	GivenBack                                bool   // to the customer by an operator, as its row says
+	Disputed                                 bool   // once, at least
+	SourceAmount, Deducted                   money.Amount
+	SourceCurrency                           money.Currency
+	ExchangeRate                             money.Rate
 	CreatedAt                                time.Time
 	SentAt                                   *time.Time
 }
@@ -79,13 +83,14 @@ type Call struct {
 	Told       checkout.Status // the session's status in the answer
 }
 
-// Operations of calls that can explain the end of a session.
+// Operations of calls.
 const (
 	OpCreate    = "create"
 	OpGet       = "get"
 	OpExpire    = "expire"
 	OpAdvance   = "advance"
 	OpPay       = "pay"
+	OpRefund    = "refund"
 	OpSignal    = "signal expire"
 	OpCancel    = "operator cancels"
 	OpTerminate = "operator terminates"
@@ -127,11 +132,14 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 				completed_at FROM transaction ORDER BY id`),
 		read(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`),
 		read(ctx, tx, &f.Payouts, `
-			SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, currency, amount, destination,
+			SELECT id, coalesce(session_id, ''), coalesce(transaction_id, ''), merchant_id, mode, status, generation, currency,
+				amount, destination,
 				(SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
 					+ (SELECT count(*) FROM transfer_payout x WHERE x.payout_id = payout.id AND x.standing),
 				EXISTS (SELECT FROM refund r WHERE r.transaction_id = payout.transaction_id AND r.mode = payout.mode
-					AND r.status = 'succeeded'), created_at, sent_at
+					AND r.status = 'succeeded' AND r.reason = 'operator'),
+				EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = payout.transaction_id),
+				source_amount, deducted, source_currency, exchange_rate, created_at, sent_at
 			FROM payout ORDER BY id`),
 		read(ctx, tx, &f.KeptRequests, `SELECT merchant_id, route, key, mode, coalesce(status, 0) FROM idempotent_request`),
 		collect(ctx, tx, &f.Constraints, `

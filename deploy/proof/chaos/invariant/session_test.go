@@ -9,6 +9,7 @@ import (
 
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/contract"
+	"example.com/checkout/workflows/money"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -30,7 +31,8 @@ func (f *Facts) addSessions() {
 		{ID: "txn_evt_ok", SessionID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionSucceeded, SessionStatus: checkout.StatusCompleted, CreatedAt: noon.Add(-time.Second), CompletedAt: new(noon)},
 	}
 	f.Charges = []Charge{{"txn_evt_bad", "cs_1", checkout.OutcomeFailed}, {"txn_evt_ok", "cs_1", checkout.OutcomeSucceeded}}
-	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Generation: 1, Transfers: 1}}
+	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Generation: 1, Transfers: 1,
+		Amount: "12.6", Currency: money.USDC, SourceAmount: 1050, SourceCurrency: money.EUR, ExchangeRate: money.MustRate("1.2")}}
 	f.Events = append(f.Events, Event{
 		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
 	})
@@ -170,6 +172,11 @@ var sessionCases = []brokenCase{
 		e.ID, e.Type = "evt_both", webhook.PayoutFailed
 		f.Events = append(f.Events, e)
 	}, "17 po_1"},
+	{"17: failed, and a payout of the balance was sent", func(f *Facts) {
+		p := f.Payouts[0]
+		p.ID, p.SessionID, p.TransactionID = "po_balance", "", ""
+		f.Payouts = append(f.Payouts, p)
+	}, "17 po_balance"},
 	{"17: completed without a payout", func(f *Facts) { f.Payouts = f.Payouts[1:] }, "17 cs_1"},
 	{"17: failed, and sent all the same", func(f *Facts) { f.Payouts[0].Status = checkout.PayoutFailed }, "17 po_1"},
 	{"17: retried, and nobody was told of the failure", func(f *Facts) { f.Payouts[0].Generation = 2 }, "17 po_1"},

@@ -144,7 +144,9 @@ func (w *world) owners(r *Result) {
 		same(t.ID, t.SessionID, t.MerchantID, t.Mode)
 	}
 	for _, p := range w.Payouts {
-		same(p.ID, p.SessionID, p.MerchantID, p.Mode)
+		if p.SessionID != "" {
+			same(p.ID, p.SessionID, p.MerchantID, p.Mode)
+		}
 	}
 	for _, e := range w.Events {
 		if e.SessionID != "" {

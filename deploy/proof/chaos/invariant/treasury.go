@@ -89,7 +89,7 @@ func (w *world) ledger(r *Result) {
 		}
 		account := "acquirer:receivable " + strings.ToUpper(c.Currency)
 		gross.add(account, big.NewInt(c.Amount))
-		expected.add(account, big.NewInt(c.Amount-c.Refunded))
+		expected.add(account, big.NewInt(c.Amount-c.Refunded-c.Held))
 	}
 
 	// A charge is settled at most once: never more than was charged.
