@@ -170,6 +170,10 @@ var liveScripts = []script{
 	{"live: leave at the bank", 2, 0, pays(liveAsks)},
 	{"live: leave", 3, 0, leave},
 	{"live: expire, then pay", 4, 0, story(endsBy(invariant.OpExpire), pays(liveGood))},
+	{"live: pay, refund", 10, 0, story(pays(liveRefundCards...), refunds)},
+	{"live: pay, wait, refund", 12, 0,
+		story(pays(liveRefundCards...), waits(5*time.Second, 20*time.Second), refunds)},
+	{"live: pay, dispute, refund", 8, 0, story(pays(liveDisputedCards...), waits(0, 20*time.Second), refunds)},
 	{"live: pay × expire", 8, 0, race(pays(liveGood), endsBy(invariant.OpExpire), 200*time.Millisecond)},
 	{"live: pay × pay", 6, 0, race(pays(liveGood), pays(liveGood), 100*time.Millisecond)},
 }
@@ -177,11 +181,11 @@ var liveScripts = []script{
 // liveSession creates a live session with a payout in one of the currencies, and plays a script with it. The amounts
 // differ, so that one payout cannot pass for another.
 func (c *chaos) liveSession(
-	ctx context.Context, chosen script, random *rand.Rand, currencies ...money.PayoutCurrency,
+	ctx context.Context, m *shop, chosen script, random *rand.Rand, currencies ...money.PayoutCurrency,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, longestSession)
 	defer cancel()
-	m, t := pick(random, c.world.merchants), c.newTerms()
+	t := c.newTerms()
 	cents := 20_00 + random.IntN(380_00)
 	t.Amount = json.Number(fmt.Sprintf("%d.%02d", cents/100, cents%100))
 	t.Currency = pick(random, []money.Currency{money.EUR, money.USD, money.GBP})

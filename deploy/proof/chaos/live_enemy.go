@@ -218,7 +218,7 @@ func (c *chaos) retryPayout(ctx context.Context, id string) {
 func refundAndRetry(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	found, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce((SELECT ARRAY[id, transaction_id] FROM payout
-			WHERE merchant_id = $1 AND status <> 'sent' ORDER BY random() LIMIT 1), '{}')`, c.world.enemy.shop.id)
+			WHERE merchant_id = $1 AND status <> 'sent' AND transaction_id IS NOT NULL ORDER BY random() LIMIT 1), '{}')`, c.world.enemy.shop.id)
 	if err != nil || len(found) == 0 {
 		return false
 	}
@@ -272,11 +272,13 @@ func (c *chaos) endAttack(ctx context.Context) error {
 		Currency                      money.PayoutCurrency
 		Ordered                       bool
 	}](ctx, c.rig, `
-		SELECT p.id, p.transaction_id, p.merchant_id, p.currency, r.id IS NOT NULL
-		FROM payout p LEFT JOIN refund r ON r.transaction_id = p.transaction_id AND r.mode = p.mode
-		WHERE p.mode = 'live' AND p.status = 'failed' AND coalesce(r.status, 'pending') = 'pending'`)
+		SELECT p.id, coalesce(p.transaction_id, ''), p.merchant_id, p.currency, ordered
+		FROM payout p, LATERAL (
+			SELECT count(*) > 0 AS ordered, coalesce(bool_or(r.status = 'pending'), false) AS waits FROM refund r WHERE
+				r.transaction_id = p.transaction_id AND r.mode = p.mode AND r.reason = 'operator' AND r.status <> 'failed') r
+		WHERE p.mode = 'live' AND p.status = 'failed' AND (p.source_amount > p.deducted OR r.waits)`)
 	for _, p := range failed {
-		if p.Ordered || p.ID[len(p.ID)-1]%2 == 0 {
+		if p.Ordered || p.TransactionID != "" && p.ID[len(p.ID)-1]%2 == 0 {
 			if err := c.refund(ctx, p.TransactionID); err != nil {
 				c.say("%s", err)
 			}

@@ -63,6 +63,9 @@ var scripts = []script{
 		pause(ctx, left-between(s.random, 0, 2*time.Second)) // a payment takes about one under load
 		c.pay(ctx, s.m, s.id, goodCard)
 	}},
+	{"pay, refund", 12, 0, story(pays(refundCards...), refunds)},
+	{"pay, wait, refund", 8, 0, story(pays(refundCards...), waits(2*time.Second, 8*time.Second), refunds)},
+	{"pay, dispute, refund", 8, 0, story(pays(disputedCards...), waits(0, 12*time.Second), refunds)},
 	{"expire × advance", 3, 2, race(endsBy(invariant.OpExpire), endsBy(invariant.OpAdvance), 30*time.Millisecond)},
 	{"pay × pay", 3, 0, race(pays(goodCard), pays("4100000000000019"), 60*time.Millisecond)},
 }
@@ -181,7 +184,7 @@ func (s script) often() int { return s.weight }
 func (c *chaos) session(random *rand.Rand) {
 	if c.live && random.IntN(10) < liveShare {
 		network := pick(random, []string{money.Ethereum, money.Bitcoin})
-		c.liveSession(c.life, draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
+		c.liveSession(c.life, pick(random, c.world.merchants), draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.life, longestSession)

@@ -64,10 +64,12 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 		}
 		c.merchants = append(c.merchants, m)
 	}
-	if !c.live {
-		return nil
+	if c.live {
+		if err := c.addLiveMerchants(ctx, store); err != nil {
+			return err
+		}
 	}
-	return c.addLiveMerchants(ctx, store)
+	return c.agreeOnTerms(ctx)
 }
 
 // addCanary notes a value that must not leak. The tables may hold it.
@@ -89,9 +91,9 @@ func (c *chaos) addCanaries() error {
 	for _, h := range invariant.HeaderCanaries {
 		c.canaries = append(c.canaries, h.Canary)
 	}
-	typed := cards
+	typed := slices.Concat(cards, refundCards, disputedCards)
 	if c.live {
-		typed = slices.Concat(cards, liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen})
+		typed = slices.Concat(typed, liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen}, liveDisputedCards)
 	}
 	for _, card := range slices.Compact(slices.Sorted(slices.Values(typed))) {
 		c.addCanary("card number ending in "+card[len(card)-4:], card)

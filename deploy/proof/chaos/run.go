@@ -209,6 +209,7 @@ func (c *chaos) breakThings(ctx context.Context) {
 	all.Go(func() { c.inject(working) })
 	all.Go(func() { c.superviseTreasury(working) })
 	all.Go(func() { c.attack(working) })
+	all.Go(func() { c.decideAtBanks(working) })
 	all.Go(func() { c.restoreInTheMiddle(working) })
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
@@ -345,7 +346,7 @@ func (c *chaos) stopReceivers() {
 	c.stopCanary()
 }
 
-func (c *chaos) sources(rest *invariant.Rest) (invariant.Sources, error) {
+func (c *chaos) sources(rest *invariant.Rest, told []invariant.Statement) (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -354,7 +355,7 @@ func (c *chaos) sources(rest *invariant.Rest) (invariant.Sources, error) {
 		Schedule:     schedule,
 		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
 		Canaries: c.canaries, Leaks: slices.Clone(c.leaks), Logs: filepath.Join(c.dir, "stack"),
-		Calls: slices.Clone(c.calls), Rest: rest,
+		Calls: slices.Clone(c.calls), Told: told, Rest: rest,
 		Progress: func(text string) { c.say("%s", text) }, Live: c.world.sources(c.rig.stack.Live),
 	}, err
 }

@@ -17,19 +17,27 @@ import (
 type outcome struct {
 	load     time.Duration
 	rest     *invariant.Rest
-	hastened int // deliveries hastened with retry_now after the last fault, because their worker had died
+	hastened int    // deliveries hastened with retry_now after the last fault, because their worker had died
+	back     string // money that came back, in words
 	facts    *invariant.Facts
 	results  []invariant.Result
 }
 
 // examine checks every invariant. It repeats the check for a while when a violation may be a run
 // that ends a little after its row: after a kill this can take long. A true violation stays.
-func (c *chaos) examine(ctx context.Context, o *outcome) error {
-	sources, err := c.sources(o.rest)
-	if err != nil {
+func (c *chaos) examine(ctx context.Context, o *outcome) (err error) {
+	if o.back, err = query[string](ctx, c.rig, moneyBack); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
+		told, err := c.readStatements(ctx)
+		if err != nil {
+			return err
+		}
+		sources, err := c.sources(o.rest, told)
+		if err != nil {
+			return err
+		}
 		if o.facts, err = invariant.Gather(ctx, sources); err != nil {
 			return err
 		}
@@ -70,6 +78,7 @@ func (c *chaos) print(out io.Writer, o *outcome) error {
 		{"live payouts", tally(slices.Values(live), func(p invariant.Payout) string {
 			return string(p.Currency) + " " + string(p.Status)
 		})},
+		{"money back", o.back},
 		{"faults", tally(slices.Values(c.broken), func(kind string) string { return kind })},
 		{"calls", tally(slices.Values(c.calls), func(made invariant.Call) string { return made.Op + " " + made.Outcome() })},
 		{"scripts and races", tally(slices.Values(c.played), func(p played) string {

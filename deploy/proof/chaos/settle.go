@@ -37,6 +37,9 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, o *outcome) err
 		if err := c.keepTreasury(ctx); err != nil {
 			return err
 		}
+		if err := c.endMoneyBack(ctx); err != nil {
+			return err
+		}
 		hastened, err := c.bringToRest(ctx)
 		if err != nil {
 			return err
@@ -136,9 +139,15 @@ func (c *chaos) restless(ctx context.Context) (string, error) {
 			UNION ALL SELECT count(*), 'deliveries on hold' FROM webhook_delivery WHERE status = 'pending' AND held
 			UNION ALL SELECT count(*), 'transfers that are not final' FROM transfer WHERE status = 'live'
 			UNION ALL SELECT count(*), 'frozen accounts' FROM treasury_account WHERE frozen_at IS NOT NULL
-			UNION ALL SELECT count(*), 'live payouts that failed' FROM payout p WHERE mode = 'live' AND status = 'failed'
-				AND NOT EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode)
+			UNION ALL SELECT count(*), 'live payouts that failed' FROM payout
+				WHERE mode = 'live' AND status = 'failed' AND source_amount > deducted
 			UNION ALL SELECT count(*), 'refunds' FROM refund WHERE status = 'pending'
+			UNION ALL SELECT count(*), 'undecided disputes' FROM charge_risk
+				WHERE kind = 'dispute' AND status IN ('open', 'inquiry')
+			UNION ALL SELECT count(*), 'reports of the card network' FROM acquirer_event WHERE unseen
+			UNION ALL SELECT count(*), 'refunds that the sandbox reports' FROM sandbox_refund WHERE report_at IS NOT NULL
+			UNION ALL SELECT count(*), 'disputes that the sandbox reports' FROM sandbox_dispute WHERE report_at IS NOT NULL
+			UNION ALL SELECT count(*), 'due reserves' FROM reserve WHERE released_at IS NULL AND release_at < now()
 		) u WHERE n > 0`)
 	return strings.Trim(words+", "+more, ", "), err
 }
