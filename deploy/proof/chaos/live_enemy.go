@@ -218,7 +218,8 @@ func (c *chaos) retryPayout(ctx context.Context, id string) {
 func refundAndRetry(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	found, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce((SELECT ARRAY[id, transaction_id] FROM payout
-			WHERE merchant_id = $1 AND status <> 'sent' AND transaction_id IS NOT NULL ORDER BY random() LIMIT 1), '{}')`, c.world.enemy.shop.id)
+			WHERE merchant_id = $1 AND status <> 'sent' AND transaction_id IS NOT NULL
+			ORDER BY random() LIMIT 1), '{}')`, c.world.enemy.shop.id)
 	if err != nil || len(found) == 0 {
 		return false
 	}

@@ -184,7 +184,8 @@ func (s script) often() int { return s.weight }
 func (c *chaos) session(random *rand.Rand) {
 	if c.live && random.IntN(10) < liveShare {
 		network := pick(random, []string{money.Ethereum, money.Bitcoin})
-		c.liveSession(c.life, pick(random, c.world.merchants), draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
+		m := pick(random, c.world.merchants)
+		c.liveSession(c.life, m, draw(liveScripts, random), random, invariant.CurrenciesOn(network)...)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.life, longestSession)

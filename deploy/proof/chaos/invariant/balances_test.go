@@ -152,7 +152,7 @@ func brokenBy(t *testing.T, conn *pgx.Conn, sql string) (numbers string) {
 	must.Get(tx.Exec(ctx, `SET LOCAL session_replication_role = replica;`+sql))(t) // the database's own guards are off
 	f := &Facts{At: time.Now(), DeliveryRetention: 24 * time.Hour}
 	require.NoError(t, readBalances(ctx, tx, f))
-	for number := range len(All) {
+	for number := range All {
 		found := f.Verdicts[number]
 		if verdicts[number] != "" {
 			require.NotEmpty(t, found, number)

@@ -92,7 +92,8 @@ func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	)
 }
 
-// readLive asks the double of the card network and the chain. The double's charges join the sandbox's: see addLiveCharges.
+// readLive asks the double of the card network and the chain. addLiveCharges adds the double's charges to the
+// sandbox's.
 func readLive(ctx context.Context, s Sources, f *Facts) error {
 	if s.Live == nil {
 		return nil

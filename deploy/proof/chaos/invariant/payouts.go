@@ -171,7 +171,8 @@ const (
 func (w *world) waits(r *Result) {
 	var calm, besieged []time.Duration
 	for _, p := range w.Payouts {
-		if !p.Mode.Live() || p.Disputed || p.MerchantID == w.Live.Hostile || p.Status != checkout.PayoutSent || p.SentAt == nil ||
+		if !p.Mode.Live() || p.MerchantID == w.Live.Hostile || p.Disputed ||
+			p.Status != checkout.PayoutSent || p.SentAt == nil ||
 			slices.ContainsFunc(w.Live.Halts, func(s Span) bool { return s.meets(p.CreatedAt, *p.SentAt) }) {
 			continue
 		}
