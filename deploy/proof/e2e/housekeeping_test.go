@@ -67,6 +67,15 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	payout := checkout.NewID(checkout.PrefixPayout)
 	e2e.Await(t, "the payout is sent", 20*time.Second, func() bool { return m.Session(session).Field("payout.status") == "sent" })
 	require.Equal(t, payout, e2e.Query[string](t, e2e.Shared, `
+		WITH former AS (
+			SELECT e.* FROM ledger_entry e JOIN payout p ON p.id = e.subject WHERE p.session_id = $1 AND e.kind = 'payout'
+		), unbooked AS (
+			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
+			SELECT mode, kind, subject, 2, merchant_id FROM former RETURNING id
+		), postings AS (
+			INSERT INTO ledger_posting SELECT unbooked.id, l.mode, l.account, l.holder, l.asset, -l.amount
+			FROM unbooked, former JOIN ledger_posting l ON l.entry_id = former.id
+		)
 		UPDATE payout SET id = $2, status = 'pending', tx_hash = '', signed_transfer = NULL, created_at = created_at - interval '1 hour'
 		WHERE session_id = $1 RETURNING id`, session, payout))
 	e2e.Await(t, "the payout without a run is sent", 30*time.Second, func() bool { return m.Session(session).Field("payout.status") == "sent" })
