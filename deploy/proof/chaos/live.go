@@ -173,7 +173,9 @@ var liveScripts = []script{
 	{"live: pay, refund", 10, 0, story(pays(liveRefundCards...), refunds)},
 	{"live: pay, wait, refund", 12, 0,
 		story(pays(liveRefundCards...), waits(5*time.Second, 20*time.Second), refunds)},
-	{"live: pay, dispute, refund", 8, 0, story(pays(liveDisputedCards...), waits(0, 20*time.Second), refunds)},
+	{"live: pay, dispute, refund", 14, 0, story(pays(liveDisputedCards...), waits(0, 20*time.Second), refunds)},
+	{"live: pay, wait, refund × dispute", 10, 0,
+		story(pays(liveGood), waits(5*time.Second, 20*time.Second), race(refunds, disputed, 4*time.Second))},
 	{"live: pay × expire", 8, 0, race(pays(liveGood), endsBy(invariant.OpExpire), 200*time.Millisecond)},
 	{"live: pay × pay", 6, 0, race(pays(liveGood), pays(liveGood), 100*time.Millisecond)},
 }

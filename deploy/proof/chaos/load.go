@@ -65,7 +65,7 @@ var scripts = []script{
 	}},
 	{"pay, refund", 12, 0, story(pays(refundCards...), refunds)},
 	{"pay, wait, refund", 8, 0, story(pays(refundCards...), waits(2*time.Second, 8*time.Second), refunds)},
-	{"pay, dispute, refund", 8, 0, story(pays(disputedCards...), waits(0, 12*time.Second), refunds)},
+	{"pay, dispute, refund", 12, 0, story(pays(disputedCards...), waits(0, 12*time.Second), refunds)},
 	{"expire × advance", 3, 2, race(endsBy(invariant.OpExpire), endsBy(invariant.OpAdvance), 30*time.Millisecond)},
 	{"pay × pay", 3, 0, race(pays(goodCard), pays("4100000000000019"), 60*time.Millisecond)},
 }

@@ -28,12 +28,13 @@ var (
 	liveDisputedCards = []string{"4000000000000259", "4000000000000259", "4000000000001976", "4000000000005423"}
 )
 
-// merchantTerms are what merchants agree on beside the fee. They take turns. A reserve is released at once.
+// merchantTerms are what merchants agree on beside the fee. They take turns. One reserve is released at once, the
+// other one after the run.
 var merchantTerms = []string{
 	`reserve_basis_points = 1000, reserve_days = 0`,
 	`debt_limit = 100000`,
 	`debt_limit = 0`,
-	`debt_limit = 100000, recovery_percent = 50, reserve_basis_points = 500`,
+	`debt_limit = 100000, recovery_percent = 50, reserve_basis_points = 500, reserve_days = 1`,
 	`debt_limit = 2000`,
 }
 
@@ -91,6 +92,15 @@ func (c *chaos) orderRefund(ctx context.Context, m *shop, session, key, body str
 	}
 }
 
+// disputed lets the customer dispute the live payment.
+func disputed(ctx context.Context, c *chaos, s *scene) {
+	reference, err := query[string](ctx, c.rig, `
+		SELECT acquirer_ref FROM transaction WHERE session_id = $1 AND status = 'succeeded'`, s.id)
+	if err == nil {
+		_ = c.world.card.SetDispute(ctx, reference, "needs_response") // PostgreSQL may be away
+	}
+}
+
 // decideAtBanks lets the banks decide refunds and disputes, and an operator pay what is disputed, until ctx ends.
 func (c *chaos) decideAtBanks(ctx context.Context) {
 	random := rand.New(rand.NewPCG(c.seed, 0xba4c)) //nolint:gosec // the same seed must give the same numbers
@@ -98,11 +108,11 @@ func (c *chaos) decideAtBanks(ctx context.Context) {
 		if c.world.card != nil {
 			_ = c.world.card.SettleRefunds(ctx) // PostgreSQL may be away; the next time is soon
 		}
-		if random.IntN(3) == 0 {
+		if random.IntN(2) == 0 {
 			_ = c.releaseDisputed(ctx, 1) // as above
 			continue
 		}
-		_ = c.decideDisputes(ctx, 2) // as above
+		_ = c.decideDisputes(ctx, 1) // as above
 	}
 }
 
