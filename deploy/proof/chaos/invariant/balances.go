@@ -74,10 +74,6 @@ var verdicts = map[int]string{
 		), risk AS (
 			SELECT r.* FROM charge_risk r JOIN booked b ON b.id = r.transaction_id AND b.mode = r.mode
 			WHERE r.debited AND r.kind <> 'fraud_warning'
-		), conversion AS (
-			SELECT p.merchant_id, p.mode, p.source_currency, d.source, d.amount, d.owed
-			FROM payout_deduction d JOIN payout p ON p.id = d.payout_id
-			WHERE d.type = 'recovery' AND d.source <> p.source_currency
 		), change (account, merchant_id, mode, currency, amount) AS (
 			SELECT 'payable', merchant_id, mode, currency, net FROM booked
 			UNION ALL SELECT 'payable', b.merchant_id, b.mode, b.currency, r.fee_returned - r.amount
@@ -90,8 +86,8 @@ var verdicts = map[int]string{
 					AND (p.status = 'sent' OR EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing))
 			UNION ALL SELECT 'payable', merchant_id, mode, currency, -amount FROM reserve WHERE released_at IS NULL
 			UNION ALL SELECT 'reserve', merchant_id, mode, currency, amount FROM reserve WHERE released_at IS NULL
-			UNION ALL SELECT 'payable', merchant_id, mode, source_currency, -amount FROM conversion
-			UNION ALL SELECT 'payable', merchant_id, mode, source, owed FROM conversion
+			UNION ALL SELECT 'payable', l.holder, l.mode, l.asset, -l.amount FROM ledger_posting l
+				JOIN ledger_entry e ON e.id = l.entry_id WHERE e.kind = 'conversion' AND l.account = 'merchant:payable'
 		), should AS (
 			SELECT 'merchant:' || account AS account, merchant_id AS holder, mode, currency AS asset, sum(amount) AS sum
 			FROM change GROUP BY 1, 2, 3, 4
@@ -106,9 +102,19 @@ var verdicts = map[int]string{
 		SELECT p.id, CASE
 			WHEN p.deducted <> d.sum THEN format('has %s deducted, and its deductions are %s', p.deducted, d.sum)
 			WHEN d.sum > p.source_amount THEN format('is of %s, and its deductions are %s', p.source_amount, d.sum)
+			-- It has more of them than deductions when the chain paid it after all.
+			WHEN c.took < d.took OR c.gave < d.gave THEN
+				format('takes %s for %s of debts, and converted %s to %s', d.took, d.gave, c.took, c.gave)
 			ELSE '' END
 		FROM payout p, LATERAL (
-			SELECT coalesce(sum(amount), 0) AS sum FROM payout_deduction d WHERE d.payout_id = p.id) d`,
+			SELECT coalesce(sum(amount), 0) AS sum, coalesce(sum(amount) FILTER (WHERE source <> p.source_currency), 0) AS took,
+				coalesce(sum(owed) FILTER (WHERE source <> p.source_currency), 0) AS gave
+			FROM (SELECT amount, owed, CASE type WHEN 'recovery' THEN source ELSE p.source_currency END AS source
+				FROM payout_deduction d WHERE d.payout_id = p.id) d) d, LATERAL (
+			SELECT coalesce(sum(l.amount) FILTER (WHERE l.asset = p.source_currency), 0) AS took,
+				coalesce(-sum(l.amount) FILTER (WHERE l.asset <> p.source_currency), 0) AS gave
+			FROM ledger_entry e JOIN ledger_posting l ON l.entry_id = e.id AND l.account = 'merchant:payable'
+			WHERE e.kind = 'conversion' AND e.subject = p.id) c`,
 	35: `
 		SELECT t.id, CASE
 			WHEN r.sum > s.amount THEN format('is of %s, and its refunds are %s', s.amount, r.sum)

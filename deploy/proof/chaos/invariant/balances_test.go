@@ -107,10 +107,11 @@ func TestVerdicts_NameExactlyWhatIsBroken(t *testing.T) {
 		{"31: a refund that no entry has", `UPDATE refund SET amount = amount - 1`, `31`},
 		{"31: a fee that no entry has", `UPDATE charge_risk SET fee = 1501`, `31`},
 		{"31: a dispute that is won, and nothing is booked", `UPDATE charge_risk SET status = 'won'`, `31 38`},
-		{"31: a conversion at another rate", `UPDATE payout_deduction SET owed = owed + 1 WHERE type = 'recovery'`, `31`},
 		{"31: a posting of another merchant", `UPDATE ledger_posting SET holder = 'mer_2' WHERE account = 'merchant:payable'`, `31`},
 		{"31: a reserve that nothing keeps", `INSERT INTO reserve SELECT 'txn_2', merchant_id, mode, currency, amount, now() FROM reserve LIMIT 1`, `31 37`},
 		{"33: a deduction is lost", `DELETE FROM payout_deduction WHERE type = 'reserve'`, `33`},
+		{"33: a conversion at another rate", `UPDATE payout_deduction SET owed = owed + 1 WHERE type = 'recovery'`, `33`},
+		{"33: a conversion that no entry has", `DELETE FROM ledger_posting p USING ledger_entry e WHERE e.id = p.entry_id AND e.kind = 'conversion'`, `33`},
 		{"33: more than the payout is deducted", `
 			UPDATE payout_deduction SET amount = amount + 2000 WHERE type = 'reserve';
 			UPDATE payout SET deducted = deducted + 2000`, `31 33`},

@@ -108,7 +108,7 @@ var All = []Invariant{
 	{32, "merchant, mode and currency", readers, (*world).statements,
 		"a merchant is told the balance that the ledger has, and its list adds up to that"},
 	{33, "payout", nil, (*world).verdicts,
-		"what is deducted from a payout is the sum of its deductions, and not more than the payout"},
+		"what is deducted from a payout is the sum of its deductions, not more than the payout, and booked where it is converted"},
 	{34, "payout", nil, (*world).netPaid,
 		"a payout pays at most what the deductions have left of it, at its rate"},
 	{35, "transaction", nil, (*world).verdicts,
