@@ -304,7 +304,7 @@ const (
 // Amount Major units of the currency, with two decimals.
 type Amount = float64
 
-// Balance What we owe you in one currency, and the other way round. `pending` + `available` + `reserved` - `owed` is the sum of your
+// Balance What we owe you in one currency, and the other way round. `pending` + `available` - `owed` is the sum of your
 // balance transactions.
 type Balance struct {
 	// Available Of no payout under way. Refunds use it first.

@@ -1638,7 +1638,7 @@ export interface components {
             balances: components["schemas"]["Balance"][];
         };
         /**
-         * @description What we owe you in one currency, and the other way round. `pending` + `available` + `reserved` - `owed` is the sum of your
+         * @description What we owe you in one currency, and the other way round. `pending` + `available` - `owed` is the sum of your
          *     balance transactions.
          */
         Balance: {
