@@ -116,11 +116,11 @@ func (c *chaos) decideAtBanks(ctx context.Context) {
 	}
 }
 
-// releaseDisputed lets an operator pay what may go back to a customer.
+// releaseDisputed lets an operator pay what may go back to a customer. Once released, a payout is due.
 func (c *chaos) releaseDisputed(ctx context.Context, most int) error {
 	held, err := query[[]string](ctx, c.rig, `
 		SELECT coalesce(array_agg(id), '{}') FROM (SELECT id FROM payout
-			WHERE status = 'pending' AND hold = 'risk' ORDER BY random() LIMIT $1) p`, most)
+			WHERE status = 'pending' AND hold = 'risk' AND next_action_at > now() ORDER BY random() LIMIT $1) p`, most)
 	for _, id := range held {
 		if err == nil {
 			err = c.operator(ctx, io.Discard, "payout", "release", id)
