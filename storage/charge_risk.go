@@ -425,7 +425,7 @@ func (s *Payouts) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...mer
 		if p.closed() || p.Hold != checkout.HoldRisk && p.Hold != checkout.HoldLarge {
 			return checkout.ErrConflict
 		}
-		err = p.set(ctx, tx, `next_action_at = $4,
+		err = p.set(ctx, tx, `next_action_at = least(next_action_at, $4),
 			risk_released_at = CASE hold WHEN 'risk' THEN $4 ELSE risk_released_at END,
 			size_released_at = CASE hold WHEN 'large' THEN $4 ELSE size_released_at END`, p.Now)
 		if err == nil && p.Hold == checkout.HoldRisk {
