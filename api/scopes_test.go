@@ -18,13 +18,13 @@ import (
 var resources = map[string]string{
 	"/v1/checkout": "checkout", "/v1/test/checkout": "checkout", "/v1/transactions": "checkout", "/v1/webhooks": "webhooks",
 	"/v1/replays": "webhooks", "/v1/deliveries": "deliveries", "/v1/events": "events", "/v1/payouts": "payouts",
-	"/v1/refunds": "checkout", "/v1/disputes": "checkout", "/v1/balance": "payouts",
+	"/v1/refunds": "refunds", "/v1/disputes": "refunds", "/v1/checkout/{id}/refund": "refunds", "/v1/balance": "payouts",
 }
 
-// resourceOf returns the resource of a path, "" for none.
+// resourceOf returns the resource of a path, by its longest beginning, "" for none.
 func resourceOf(path string) string {
-	for begin, resource := range resources {
-		if path == begin || strings.HasPrefix(path, begin+"/") {
+	for begin := path; begin != ""; begin = begin[:strings.LastIndex(begin, "/")] {
+		if resource, ok := resources[begin]; ok {
 			return resource
 		}
 	}

@@ -149,6 +149,7 @@ func (s *Server) routes(router *mux.Router) {
 	checkouts := func(h handler) handler { return s.requireKey(merchant.ResourceCheckout, h) }
 	events := func(h handler) handler { return s.requireKey(merchant.ResourceEvents, h) }
 	payouts := func(h handler) handler { return s.requireKey(merchant.ResourcePayouts, h) }
+	refunds := func(h handler) handler { return s.requireKey(merchant.ResourceRefunds, h) }
 
 	event := byID(checkout.PrefixEvent, s.Store.Webhooks.Event)
 	payout := byID(checkout.PrefixPayout, s.Store.Payouts.Payout)
@@ -161,13 +162,13 @@ func (s *Server) routes(router *mux.Router) {
 	})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(withObject(s.session, s.getSession))})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(withObjectAndNoBody(s.session, s.expireSession))})
-	s.route(router, "/v1/checkout/{id}/refund", methods{post: checkouts(withObject(s.session, s.refundSession))})
-	s.route(router, "/v1/refunds", methods{get: checkouts(s.listRefunds)})
-	s.route(router, "/v1/refunds/{id}", methods{get: checkouts(showObject(refund))})
-	s.route(router, "/v1/disputes", methods{get: checkouts(s.listDisputes)})
-	s.route(router, "/v1/disputes/{id}", methods{get: checkouts(showObject(dispute))})
+	s.route(router, "/v1/checkout/{id}/refund", methods{post: refunds(withObject(s.session, s.refundSession))})
+	s.route(router, "/v1/refunds", methods{get: refunds(s.listRefunds)})
+	s.route(router, "/v1/refunds/{id}", methods{get: refunds(showObject(refund))})
+	s.route(router, "/v1/disputes", methods{get: refunds(s.listDisputes)})
+	s.route(router, "/v1/disputes/{id}", methods{get: refunds(showObject(dispute))})
 	s.route(router, "/v1/disputes/{id}/evidence", methods{
-		post: s.withLargeBody(maxEvidenceBody, checkouts(withObject(dispute, s.submitEvidence))),
+		post: s.withLargeBody(maxEvidenceBody, refunds(withObject(dispute, s.submitEvidence))),
 	})
 	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
 	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(showObject(transaction))})

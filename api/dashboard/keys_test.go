@@ -37,7 +37,7 @@ func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
 	}{
 		{"test", []string{"label", " server ", "access", "full"}, []string{"full"}, "Do everything"},
 		{"test", []string{"label", "reports", "access", "read"}, []string{"read"}, "Read everything"},
-		{"live", []string{"label", "shop", "access", "some", "scope", "checkout:write", "scope", "payouts:read", "password", password}, []string{"checkout:write", "payouts:read"}, "Create, read and expire sessions; read payouts"},
+		{"live", []string{"label", "shop", "access", "some", "scope", "checkout:write", "scope", "payouts:read", "password", password}, []string{"checkout:write", "payouts:read"}, "Create, read and expire sessions; read payouts and the balance"},
 	} {
 		got := developer.follow(developer.post("/"+tc.mode+"/keys", tc.fields...)).is(200)
 		keys := shownKey.FindAllString(got.body, -1)

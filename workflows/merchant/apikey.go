@@ -49,13 +49,14 @@ const (
 	ResourceDeliveries = "deliveries"
 	ResourceEvents     = "events"
 	ResourcePayouts    = "payouts"
+	ResourceRefunds    = "refunds" // and disputes
 )
 
 // AllScopes lists every scope.
 var AllScopes = Scopes{
 	ScopeFull, ScopeRead,
 	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read",
-	"deliveries:write", "events:read", "payouts:read", "payouts:write",
+	"deliveries:write", "events:read", "payouts:read", "payouts:write", "refunds:read", "refunds:write",
 }
 
 // Allow reports whether a key with these scopes may read, or write, a resource.
@@ -82,8 +83,10 @@ var scopeWords = map[string]string{
 	"deliveries:read":  "read deliveries",
 	"deliveries:write": "replay, hold, retry and read deliveries",
 	"events:read":      "read events",
-	"payouts:read":     "read payouts",
-	"payouts:write":    "retry and read payouts",
+	"payouts:read":     "read payouts and the balance",
+	"payouts:write":    "retry payouts, and read them and the balance",
+	"refunds:read":     "read refunds and disputes",
+	"refunds:write":    "refund payments, answer disputes, and read both",
 }
 
 // Words describes the scopes for people. The text follows "may" in a sentence.

@@ -34,6 +34,7 @@ func TestScopes_Allow(t *testing.T) {
 	require.False(t, merchant.Scopes{"checkout:read"}.Allow("checkout", true))
 	require.False(t, merchant.Scopes{"read"}.Allow("checkout", true))
 	require.False(t, merchant.Scopes{"webhooks:write"}.Allow("checkout", false))
+	require.False(t, merchant.Scopes{"checkout:write", "payouts:write"}.Allow("refunds", false), "as in version 1.0.0")
 	require.True(t, merchant.Scopes{"events:read", "full"}.Allow("checkout", true))
 }
 

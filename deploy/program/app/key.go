@@ -27,7 +27,8 @@ the old one.`,
 
 Scopes are separated by commas. full allows everything, read reads everything; the others are
   ` + strings.Join(merchant.AllScopes[2:6], ", ") + `,
-  ` + strings.Join(merchant.AllScopes[6:], ", ") + `,
+  ` + strings.Join(merchant.AllScopes[6:9], ", ") + `,
+  ` + strings.Join(merchant.AllScopes[9:], ", ") + `,
 of which write includes read.`,
 			example: `  checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode test --label server
   KEY=$(checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode live --label till --scopes checkout:write)`,

@@ -91,7 +91,7 @@ export interface paths {
         put?: never;
         /**
          * Refund a payment
-         * @description Scope `checkout:write`. Gives back the payment of a completed session to the card, or a part of it. You may refund several
+         * @description Scope `refunds:write`. Gives back the payment of a completed session to the card, or a part of it. You may refund several
          *     parts, one after the other, until nothing is left. What the refund costs is taken from the payout, if that is not signed yet,
          *     otherwise from your balance. The session stays `completed`.
          */
@@ -203,7 +203,7 @@ export interface paths {
         };
         /**
          * List refunds
-         * @description Scope `checkout:read`. Also those that the operator of the service made.
+         * @description Scope `refunds:read`. Also those that the operator of the service made.
          */
         get: operations["listRefunds"];
         put?: never;
@@ -226,7 +226,7 @@ export interface paths {
         };
         /**
          * Retrieve a refund
-         * @description Scope `checkout:read`.
+         * @description Scope `refunds:read`.
          */
         get: operations["getRefund"];
         put?: never;
@@ -246,7 +246,7 @@ export interface paths {
         };
         /**
          * List disputes
-         * @description Scope `checkout:read`.
+         * @description Scope `refunds:read`.
          */
         get: operations["listDisputes"];
         put?: never;
@@ -269,7 +269,7 @@ export interface paths {
         };
         /**
          * Retrieve a dispute
-         * @description Scope `checkout:read`.
+         * @description Scope `refunds:read`.
          */
         get: operations["getDispute"];
         put?: never;
@@ -294,7 +294,7 @@ export interface paths {
         put?: never;
         /**
          * Answer a dispute with evidence
-         * @description Scope `checkout:write`. Sends your evidence to the bank while the dispute is `needs_response` or `warning`, until `respond_by`.
+         * @description Scope `refunds:write`. Sends your evidence to the bank while the dispute is `needs_response` or `warning`, until `respond_by`.
          *     Evidence is sent once: collect all of it first. The answer comes before the card network has the evidence; `evidence` of the
          *     dispute shows when it has it. If `failure` is `not_accepted`, and if a `warning` becomes `needs_response`, you may submit evidence
          *     again. We keep your texts and files only until the card network has them. The body may have 8 MiB.
@@ -425,8 +425,8 @@ export interface paths {
         /**
          * Register a webhook
          * @description Scope `webhooks:write`. A webhook gets complete events of every type that it lists: a key that may register one can
-         *     thereby read what `checkout:read`, `payouts:read` and `events:read` protect. The answer has the signing `secret`, which is
-         *     shown only here. At most 50 webhooks per mode; the next is a 400.
+         *     thereby read what `checkout:read`, `payouts:read`, `refunds:read` and `events:read` protect. The answer has the signing
+         *     `secret`, which is shown only here. At most 50 webhooks per mode; the next is a 400.
          */
         post: operations["createWebhook"];
         delete?: never;
