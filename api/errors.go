@@ -224,6 +224,8 @@ var wordsOfError = []struct {
 		"A signed transfer may still pay the payout, so it cannot be retried.")},
 	{checkout.ErrPaymentRefunded, newWords("payment_refunded",
 		"The payment is refunded to the customer, so its payout cannot be retried.")},
+	{checkout.ErrNothingLeft, newWords("payout_empty",
+		"Nothing is left of the payout: deductions take all of it.")},
 	{checkout.ErrDisputeOpen, newWords("dispute_open",
 		"A dispute of the payment is open. The card network refunds nothing until it ends.")},
 	{checkout.ErrDisputeNotOpen, newWords("dispute_not_open",

@@ -169,7 +169,7 @@ func (s *server) retryPayout(v page.Visit, session checkout.Session) (page.Answe
 		return s.sessionPage(v, "The payout has not failed, or was already retried.")
 	case errors.Is(err, checkout.ErrTransferStands):
 		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
-	case errors.Is(err, checkout.ErrPaymentRefunded):
+	case errors.Is(err, checkout.ErrPaymentRefunded), errors.Is(err, checkout.ErrNothingLeft):
 		return s.sessionPage(v, "Nothing is left to pay, so the payout cannot be retried.")
 	}
 	return page.GoToAfter(err, v.Path("/sessions/"+session.ID), payoutRetried)

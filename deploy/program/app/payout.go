@@ -107,6 +107,7 @@ func (c storeCall) retryPayout(ctx context.Context) (result, error) {
 	err = explain(err, checkout.ErrTransferStands, "a signed transfer of payout %s may still pay it; run this "+
 		"again when "+listsTreasury+" lists it no longer", id)
 	err = explain(err, checkout.ErrPaymentRefunded, "the payment of payout %s is refunded", id)
+	err = explain(err, checkout.ErrNothingLeft, "nothing is left of payout %s: deductions take all of it", id)
 	got, err := resultLine(err, "%s is pending again, to %s; %s", p.ID, p.Destination, begun)
 	if err == nil && !p.RateHolds(time.Now()) {
 		got = append(got, fmt.Sprintf("The lock of its exchange rate has ended: the transfer uses the rate %s, or a lower "+

@@ -2242,6 +2242,16 @@ export interface components {
              */
             error: "payment_refunded";
         };
+        PayoutEmpty: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "payout_empty";
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "payout_empty";
+        };
         PayoutAddressReverted: components["schemas"]["Error"] & {
             /** @constant */
             error?: "payout_address_reverted";
@@ -2429,7 +2439,7 @@ export interface components {
         SessionConflict: components["schemas"]["SessionNotPending"] | components["schemas"]["PaymentInProgress"] | components["schemas"]["IdempotencyConflict"];
         RefundConflict: components["schemas"]["SessionNotPaid"] | components["schemas"]["DisputeOpen"] | components["schemas"]["RefundPending"] | components["schemas"]["RefundExceedsPayment"] | components["schemas"]["InsufficientBalance"] | components["schemas"]["IdempotencyConflict"];
         EvidenceConflict: components["schemas"]["DisputeNotOpen"] | components["schemas"]["EvidenceSubmitted"] | components["schemas"]["IdempotencyConflict"];
-        PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["PayoutAddressReverted"] | components["schemas"]["IdempotencyConflict"];
+        PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["PayoutEmpty"] | components["schemas"]["PayoutAddressReverted"] | components["schemas"]["IdempotencyConflict"];
         ReplayDeliveryConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["WebhookDeleted"] | components["schemas"]["IdempotencyConflict"];
         RetryNowConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["DeliveryHeld"] | components["schemas"]["DeliveryNotPending"] | components["schemas"]["IdempotencyConflict"];
         DeliveryConflict: components["schemas"]["DeliveryNotPending"] | components["schemas"]["IdempotencyConflict"];
@@ -3248,6 +3258,7 @@ export interface operations {
              * @description `payout_not_failed`: it is pending or sent, perhaps because it was already retried.
              *     `transfer_not_final`: a signed transfer may still pay it.
              *     `payment_refunded`: the payment is refunded to the customer.
+             *     `payout_empty`: a dispute or what you owed takes all of it.
              *     `payout_address_reverted`: the network reverted a transfer of it to your current payout address. Set another one, and retry once it takes effect: at `address_changes_at`, if given.
              *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
