@@ -19,6 +19,8 @@ const (
 	BalanceTransactionTypePayoutFailed BalanceTransactionType = "payout_failed"
 	BalanceTransactionTypeRefund       BalanceTransactionType = "refund"
 	BalanceTransactionTypeRefundFailed BalanceTransactionType = "refund_failed"
+	BalanceTransactionTypeRelease      BalanceTransactionType = "release"
+	BalanceTransactionTypeReserve      BalanceTransactionType = "reserve"
 )
 
 // Defines values for CheckoutCompletedType.
@@ -45,6 +47,7 @@ const (
 	DeductionTypeDispute  DeductionType = "dispute"
 	DeductionTypeRecovery DeductionType = "recovery"
 	DeductionTypeRefund   DeductionType = "refund"
+	DeductionTypeReserve  DeductionType = "reserve"
 )
 
 // Defines values for DisputeClosedType.
@@ -304,10 +307,10 @@ const (
 // Amount Major units of the currency, with two decimals.
 type Amount = float64
 
-// Balance What we owe you in one currency, and the other way round. `pending` + `available` - `owed` is the sum of your
+// Balance What we owe you in one currency, and the other way round. `pending` + `available` - `owed` is the sum of the `net` of your
 // balance transactions.
 type Balance struct {
-	// Available Of no payout under way. Refunds use it first.
+	// Available Of no payout under way, failed payouts included.
 	Available Amount `json:"available"`
 
 	// Currency Fiat currency of a charge, ISO 4217.
@@ -319,7 +322,7 @@ type Balance struct {
 	// Pending Of payouts under way that are not signed yet.
 	Pending Amount `json:"pending"`
 
-	// Reserved What we keep for a time, if your plan has a reserve.
+	// Reserved What we keep for a time, if your plan has a reserve. It is in no other amount.
 	Reserved Amount `json:"reserved"`
 }
 
@@ -347,8 +350,9 @@ type BalanceTransaction struct {
 	// Source What caused it: a transaction, payout, refund or dispute.
 	Source string `json:"source"`
 
-	// Type `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `conversion`: a payout paid
-	// what you owed in another currency. `correction`: by the operator of the service.
+	// Type `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `reserve`: a part of a payment
+	// is kept for a time. `release`: that time is over. `conversion`: a payout paid what you owed in another currency.
+	// `correction`: by the operator of the service.
 	Type BalanceTransactionType `json:"type"`
 }
 
@@ -364,8 +368,9 @@ type BalanceTransactionList struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// BalanceTransactionType `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `conversion`: a payout paid
-// what you owed in another currency. `correction`: by the operator of the service.
+// BalanceTransactionType `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `reserve`: a part of a payment
+// is kept for a time. `release`: that time is over. `conversion`: a payout paid what you owed in another currency.
+// `correction`: by the operator of the service.
 type BalanceTransactionType string
 
 // Balances Your balances in one mode.
@@ -508,14 +513,15 @@ type Deduction struct {
 	// Owed Of a recovery, what it paid, in the currency of `source`. Absent from the others.
 	Owed *Amount `json:"owed,omitempty"`
 
-	// Source The refund or the dispute; of a recovery, the currency of what you owed.
+	// Source The refund or the dispute; of a recovery, the currency of what you owed; of a reserve, the transaction. Of a refund that
+	// was made at the card network, past this service, the type is `dispute` and the source the network's own id.
 	Source string `json:"source"`
 
-	// Type `recovery`: it paid what you owed.
+	// Type `recovery`: it paid what you owed. `reserve`: your plan keeps it for a time, then it becomes available.
 	Type DeductionType `json:"type"`
 }
 
-// DeductionType `recovery`: it paid what you owed.
+// DeductionType `recovery`: it paid what you owed. `reserve`: your plan keeps it for a time, then it becomes available.
 type DeductionType string
 
 // Dispute A payment that the customer denies at the bank.
@@ -956,7 +962,7 @@ type PaymentMethod struct {
 // PaymentMethodType defines model for PaymentMethod.Type.
 type PaymentMethodType string
 
-// Payout The crypto payout of one completed session.
+// Payout The crypto payout of one completed session, or of your available balance.
 type Payout struct {
 	// Amount What is sent, in `currency`; null until it is known. USDT and USDC have 6 places, BTC 8, ETH 18.
 	Amount *OptionalDecimal `json:"amount"`
@@ -979,7 +985,7 @@ type Payout struct {
 	// ExchangeRate `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises.
 	ExchangeRate Decimal `json:"exchange_rate"`
 
-	// ExchangeRateLockedUntil Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode.
+	// ExchangeRateLockedUntil Until when a retry keeps `exchange_rate`; null when the rate is fixed, as for payments in test mode.
 	ExchangeRateLockedUntil *OptionalTime `json:"exchange_rate_locked_until"`
 
 	// FailedAt RFC 3339 in UTC with milliseconds, or null.
@@ -995,7 +1001,7 @@ type Payout struct {
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
 
-	// LockedExchangeRate The `exchange_rate` when the customer paid.
+	// LockedExchangeRate The `exchange_rate` when the customer paid, or when the payout of your balance was made.
 	LockedExchangeRate Decimal `json:"locked_exchange_rate"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
@@ -1010,16 +1016,20 @@ type Payout struct {
 	Network Network `json:"network"`
 
 	// SentAt RFC 3339 in UTC with milliseconds, or null.
-	SentAt    *OptionalTime `json:"sent_at"`
-	SessionId SessionId     `json:"session_id"`
+	SentAt *OptionalTime `json:"sent_at"`
 
-	// SourceAmount The `net` of the transaction, in `source_currency`. `amount` is of this without `deductions`.
+	// SessionId Null of a payout of your balance.
+	SessionId SessionId `json:"session_id"`
+
+	// SourceAmount The `net` of the transaction, or what was available of your balance, in `source_currency`. `amount` is of this without `deductions`.
 	SourceAmount Amount `json:"source_amount"`
 
 	// SourceCurrency Fiat currency of a charge, ISO 4217.
-	SourceCurrency Currency      `json:"source_currency"`
-	Status         PayoutStatus  `json:"status"`
-	TransactionId  TransactionId `json:"transaction_id"`
+	SourceCurrency Currency     `json:"source_currency"`
+	Status         PayoutStatus `json:"status"`
+
+	// TransactionId Null of a payout of your balance.
+	TransactionId TransactionId `json:"transaction_id"`
 
 	// TxHash Of the transfer; null until it is broadcast.
 	TxHash *string `json:"tx_hash"`
@@ -1044,7 +1054,7 @@ type PayoutFailed struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
 	CreatedAt Time `json:"created_at"`
 
-	// Data The crypto payout of one completed session.
+	// Data The crypto payout of one completed session, or of your available balance.
 	Data Payout  `json:"data"`
 	Id   EventId `json:"id"`
 
@@ -1081,7 +1091,7 @@ type PayoutReduced struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
 	CreatedAt Time `json:"created_at"`
 
-	// Data The crypto payout of one completed session.
+	// Data The crypto payout of one completed session, or of your available balance.
 	Data Payout  `json:"data"`
 	Id   EventId `json:"id"`
 
@@ -1101,7 +1111,7 @@ type PayoutSent struct {
 	// CreatedAt RFC 3339 in UTC with milliseconds.
 	CreatedAt Time `json:"created_at"`
 
-	// Data The crypto payout of one completed session.
+	// Data The crypto payout of one completed session, or of your available balance.
 	Data Payout  `json:"data"`
 	Id   EventId `json:"id"`
 

@@ -15,8 +15,9 @@ import (
 var termsCommand = command{
 	use:   "terms mer_…",
 	short: "Change what a merchant's plan says beside the fee",
-	long: `Changes the reserve, the payout delay, the debt limit and the recovery of a merchant, from its next payment on. What
-no flag names stays. Its webhooks get merchant.updated. checkout merchant show has the present terms.
+	long: `Changes the reserve, the payout delay, the debt limit and the recovery of a merchant, in both modes. What no flag names
+stays. A reserve begins with the next payment; the others hold at once, also for payouts that are not signed. The
+merchant's webhooks get merchant.updated. checkout merchant show has the present terms.
 
 --reserve keeps a part of each payment for --reserve-days; 0 ends it, and what is kept is released at its time.
 --debt is what the merchant may owe after its refunds, in each currency. --recovery is the part of each payout that pays

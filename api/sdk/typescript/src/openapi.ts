@@ -335,7 +335,7 @@ export interface paths {
         };
         /**
          * List balance transactions
-         * @description Scope `payouts:read`. Each change of your balance. Their `net` adds up to the balance.
+         * @description Scope `payouts:read`. Each change of your balance, `reserved` excluded. Their `net` adds up to the balance.
          */
         get: operations["listBalanceTransactions"];
         put?: never;
@@ -1452,11 +1452,13 @@ export interface components {
             /** @description Words for people. */
             message: string;
         };
-        /** @description The crypto payout of one completed session. */
+        /** @description The crypto payout of one completed session, or of your available balance. */
         Payout: {
             id: components["schemas"]["PayoutId"];
-            session_id: components["schemas"]["SessionId"];
-            transaction_id: components["schemas"]["TransactionId"];
+            /** @description Null of a payout of your balance. */
+            session_id: components["schemas"]["SessionId"] | null;
+            /** @description Null of a payout of your balance. */
+            transaction_id: components["schemas"]["TransactionId"] | null;
             status: components["schemas"]["PayoutStatus"];
             /** @description What is sent, in `currency`; null until it is known. USDT and USDC have 6 places, BTC 8, ETH 18. */
             amount: components["schemas"]["OptionalDecimal"];
@@ -1464,16 +1466,16 @@ export interface components {
             network: components["schemas"]["Network"];
             /** @description Your payout address. */
             destination: string;
-            /** @description The `net` of the transaction, in `source_currency`. `amount` is of this without `deductions`. */
+            /** @description The `net` of the transaction, or what was available of your balance, in `source_currency`. `amount` is of this without `deductions`. */
             source_amount: components["schemas"]["Amount"];
             source_currency: components["schemas"]["Currency"];
             /** @description What this payout does not pay of `source_amount`, oldest first. Absent when it pays all. */
             deductions?: components["schemas"]["Deduction"][];
             /** @description `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, the current rate is used if it is lower. It never rises. */
             exchange_rate: components["schemas"]["Decimal"];
-            /** @description The `exchange_rate` when the customer paid. */
+            /** @description The `exchange_rate` when the customer paid, or when the payout of your balance was made. */
             locked_exchange_rate: components["schemas"]["Decimal"];
-            /** @description Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. */
+            /** @description Until when a retry keeps `exchange_rate`; null when the rate is fixed, as for payments in test mode. */
             exchange_rate_locked_until: components["schemas"]["OptionalTime"];
             /** @description Of the network, in `currency`; null until it is known. */
             fee: components["schemas"]["OptionalDecimal"];
@@ -1492,11 +1494,14 @@ export interface components {
         /** @description A part of a payment that its payout does not pay. */
         Deduction: {
             /**
-             * @description `recovery`: it paid what you owed.
+             * @description `recovery`: it paid what you owed. `reserve`: your plan keeps it for a time, then it becomes available.
              * @enum {string}
              */
-            type: "refund" | "dispute" | "recovery";
-            /** @description The refund or the dispute; of a recovery, the currency of what you owed. */
+            type: "refund" | "dispute" | "recovery" | "reserve";
+            /**
+             * @description The refund or the dispute; of a recovery, the currency of what you owed; of a reserve, the transaction. Of a refund that
+             *     was made at the card network, past this service, the type is `dispute` and the source the network's own id.
+             */
             source: string;
             /** @description In `source_currency` of the payout. */
             amount: components["schemas"]["Amount"];
@@ -1638,16 +1643,16 @@ export interface components {
             balances: components["schemas"]["Balance"][];
         };
         /**
-         * @description What we owe you in one currency, and the other way round. `pending` + `available` - `owed` is the sum of your
+         * @description What we owe you in one currency, and the other way round. `pending` + `available` - `owed` is the sum of the `net` of your
          *     balance transactions.
          */
         Balance: {
             currency: components["schemas"]["Currency"];
             /** @description Of payouts under way that are not signed yet. */
             pending: components["schemas"]["Amount"];
-            /** @description Of no payout under way. Refunds use it first. */
+            /** @description Of no payout under way, failed payouts included. */
             available: components["schemas"]["Amount"];
-            /** @description What we keep for a time, if your plan has a reserve. */
+            /** @description What we keep for a time, if your plan has a reserve. It is in no other amount. */
             reserved: components["schemas"]["Amount"];
             /** @description What you owe us. Your next payouts pay it. */
             owed: components["schemas"]["Amount"];
@@ -1655,11 +1660,12 @@ export interface components {
         /** @example btx_06gt1bz8sx3k7w9m2c5n8v1b4q */
         BalanceTransactionId: string;
         /**
-         * @description `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `conversion`: a payout paid
-         *     what you owed in another currency. `correction`: by the operator of the service.
+         * @description `payout_failed`: a signed transfer paid nothing. `dispute`: a dispute was opened, won or lost. `reserve`: a part of a payment
+         *     is kept for a time. `release`: that time is over. `conversion`: a payout paid what you owed in another currency.
+         *     `correction`: by the operator of the service.
          * @enum {string}
          */
-        BalanceTransactionType: "payment" | "payout" | "payout_failed" | "refund" | "refund_failed" | "dispute" | "dispute_fee" | "conversion" | "correction";
+        BalanceTransactionType: "payment" | "payout" | "payout_failed" | "refund" | "refund_failed" | "dispute" | "dispute_fee" | "reserve" | "release" | "conversion" | "correction";
         /** @description A change of your balance. */
         BalanceTransaction: {
             id: components["schemas"]["BalanceTransactionId"];
