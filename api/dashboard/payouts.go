@@ -52,7 +52,10 @@ func (s *server) payouts(v page.Visit) (l selection[checkout.Payout], filter sto
 const maxSum = 100_000
 
 // listPayouts serves GET …/payouts, newest first.
-func (s *server) listPayouts(v page.Visit) (page.Answer, error) {
+func (s *server) listPayouts(v page.Visit) (page.Answer, error) { return s.payoutsPage(v, "") }
+
+// payoutsPage shows the list with the fault of a retry, "" for none.
+func (s *server) payoutsPage(v page.Visit, fault string) (page.Answer, error) {
 	l, filter := s.payouts(v)
 	shown, about, err := l.list(v, "payouts", checkout.PrefixPayout)
 	if err != nil {
@@ -70,6 +73,7 @@ func (s *server) listPayouts(v page.Visit) (page.Answer, error) {
 		}
 		p.Sums, p.TooMany = sumsByStatus(sums), !complete
 	}
+	p.Fault = cmp.Or(p.Fault, fault)
 	return page.ShowForm(p.Fault, "payouts", "Payouts", p)
 }
 
@@ -155,22 +159,39 @@ func (r payoutRow) Unmended() bool {
 
 var payoutRetried = page.Notice("payout_retried", "The payout is sent again, to your current payout address.")
 
-// retryPayout serves POST …/sessions/{id}/retry_payout.
-func (s *server) retryPayout(v page.Visit, session checkout.Session) (page.Answer, error) {
+// retrySessionPayout serves POST …/sessions/{id}/retry_payout.
+func (s *server) retrySessionPayout(v page.Visit, session checkout.Session) (page.Answer, error) {
 	if session.Payout == nil {
 		return page.Answer{}, checkout.ErrNotFound
 	}
 	_, err := s.actions.RetryPayout(v.Context(), *session.Payout, v.By())
+	if fault := retryFault(err); fault != "" {
+		return s.sessionPage(v, fault)
+	}
+	return page.GoToAfter(err, v.Path("/sessions/"+session.ID), payoutRetried)
+}
+
+// retryPayout serves POST …/payouts/{id}/retry, also of a payout without a session.
+func (s *server) retryPayout(v page.Visit, p checkout.Payout) (page.Answer, error) {
+	_, err := s.actions.RetryPayout(v.Context(), p, v.By())
+	if fault := retryFault(err); fault != "" {
+		return s.payoutsPage(v, fault)
+	}
+	return page.GoToAfter(err, v.Path("/payouts"), payoutRetried)
+}
+
+// retryFault returns why a payout cannot be retried, "" for another error and for none.
+func retryFault(err error) string {
 	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
 	switch {
 	case isReverted:
-		return s.sessionPage(v, "The network reverted a transfer to "+reverted.Address+". "+reverted.Advice())
+		return "The network reverted a transfer to " + reverted.Address + ". " + reverted.Advice()
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
-		return s.sessionPage(v, "The payout has not failed, or was already retried.")
+		return "The payout has not failed, or was already retried."
 	case errors.Is(err, checkout.ErrTransferStands):
-		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
+		return "A signed transfer may still pay the payout, so it cannot be retried."
 	case errors.Is(err, checkout.ErrPaymentRefunded), errors.Is(err, checkout.ErrNothingLeft):
-		return s.sessionPage(v, "Nothing is left to pay, so the payout cannot be retried.")
+		return "Nothing is left to pay, so the payout cannot be retried."
 	}
-	return page.GoToAfter(err, v.Path("/sessions/"+session.ID), payoutRetried)
+	return ""
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,16 +97,36 @@ func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	d.exec(`UPDATE payout_address SET address = 'sandbox:mended' WHERE merchant_id = $1`, d.merchant)
 	shown := owner.get("/test/payouts").text()
 	require.Contains(t, shown, "goes to your current address: <code>sandbox:mended</code>")
-	form := regexp.MustCompile(`action="(/test/sessions/cs_\w+/retry_payout)"`).FindStringSubmatch(shown)
+	form := regexp.MustCompile(`action="(/test/payouts/po_\w+/retry)"`).FindStringSubmatch(shown)
 	require.NotNil(t, form)
 	d.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
-	owner.post(form[1]).is(303)
+	developer.post(form[1]).is(403)
+	owner.post(form[1]).is(303).leads("/test/payouts payout_retried")
+	owner.post(form[1]).is(422).shows("has not failed, or was already retried", ref.ID)
 	p := d.payout(ref)
 	require.Equal(t, checkout.PayoutPending, p.Status)
 	owner.get("/test/payouts").hides("Send again")
 	d.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, d.merchant)
 	d.finishPayout(ref, 2, checkout.PayoutNetworkError)
 	owner.get("/test/payouts").shows("No address is set for USDC")
+}
+
+func TestPayouts_OfTheBalanceHaveNoSession(t *testing.T) {
+	d := newDesk(t)
+	ref := d.endedPayout(d.merchant, checkout.ModeTest, money.Crypto{}, checkout.PayoutNetworkError)
+	d.endedPayout(d.merchant, checkout.ModeTest, money.Crypto{}, checkout.PayoutNetworkError) // a newer one
+	d.exec(`UPDATE payout SET session_id = NULL, transaction_id = NULL, chain_ref = 'sandbox' WHERE id = $1`, ref.ID)
+	owner := d.as(merchant.RoleOwner)
+	owner.get("/test/payouts").shows("Balance payout", `action="/test/payouts/`+ref.ID+`/retry"`).hides(`/sessions/"`)
+	require.Equal(t, []string{""}, columns(owner.table("/test/payouts.csv")[1], "session_id"))
+
+	found := owner.get("/test/sessions?search=" + ref.ID).is(303).header.Get("Location")
+	require.True(t, strings.HasSuffix(found, "#"+ref.ID), found)
+	require.Equal(t, []string{ref.ID}, listedPayouts(owner.open(found)), "the newest on its page")
+
+	d.temporal.Start = func(client.StartWorkflowOptions) error { return nil }
+	owner.post("/test/payouts/" + ref.ID + "/retry").is(303)
+	require.Equal(t, checkout.PayoutPending, d.payout(ref).Status)
 }
 
 func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {

@@ -258,7 +258,7 @@ func TestPosts_AreNotedAndEndInARedirect(t *testing.T) {
 	s.exec(`ALTER TABLE audit_entry DROP CONSTRAINT full_disk; DELETE FROM token_bucket`)
 	s.temporal.Start, s.temporal.Signal, s.temporal.Update = nil, nil, nil
 	s.temporal.Cancel = func(string) error { return nil }
-	seen := map[string]bool{"/signin/code": true, "/test/sessions/x/retry_payout": true} // by TestRetryPayout… and others
+	seen := map[string]bool{"/signin/code": true, "/test/sessions/x/retry_payout": true, "/test/payouts/x/retry": true} // by TestRetryPayout… and others
 	for _, p := range posts {
 		owner.post(p.path, p.fields...).is(303, p.path)
 		seen[p.route] = true

@@ -103,10 +103,11 @@ func (s *server) routes() {
 	s.get("/sessions/{id}", merchant.RoleViewer, s.showSession)
 	session := s.Store.Sessions.Session
 	s.post("/sessions/{id}/expire", merchant.RoleDeveloper, withObject(session, s.expireSession))
-	s.post("/sessions/{id}/retry_payout", merchant.RoleOwner, withObject(session, s.retryPayout))
+	s.post("/sessions/{id}/retry_payout", merchant.RoleOwner, withObject(session, s.retrySessionPayout))
 	s.get("/sessions/{id}/refund", merchant.RoleOwner, withObject(session, s.showRefund))
 	s.post("/sessions/{id}/refund", merchant.RoleOwner, withObject(session, s.refundSession))
 	s.get("/payouts", merchant.RoleViewer, s.listPayouts)
+	s.post("/payouts/{id}/retry", merchant.RoleOwner, withObject(s.Store.Payouts.Payout, s.retryPayout))
 	s.get("/refunds", merchant.RoleViewer, s.listRefunds)
 	s.get("/disputes", merchant.RoleViewer, s.listDisputes)
 	dispute := s.Store.Disputes.Dispute

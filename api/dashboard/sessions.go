@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"example.com/checkout/api/dashboard/page"
@@ -35,8 +36,8 @@ func (s *server) listSessions(v page.Visit) (page.Answer, error) {
 	return page.ShowForm(p.Fault, "sessions", "Sessions", sessionsPage{p, shown})
 }
 
-// placeOf returns the address of the page about a refund, a dispute, a delivery, an event or an API request of the
-// visitor, when search is the id of one; else "".
+// placeOf returns the address of the page about a refund, a dispute, a payout without a session, a delivery, an event
+// or an API request of the visitor, when search is the id of one; else "".
 func (s *server) placeOf(v page.Visit, search string) (string, error) {
 	place := ""
 	var err error
@@ -51,6 +52,13 @@ func (s *server) placeOf(v page.Visit, search string) (string, error) {
 		var d checkout.Dispute
 		d, err = s.Store.Disputes.Dispute(v.Context(), v.Owner().Ref(search))
 		place = v.Path("/sessions/" + d.SessionID + "#" + search)
+	case checkout.IsID(checkout.PrefixPayout, search):
+		var p checkout.Payout
+		if p, err = s.Store.Payouts.Payout(v.Context(), v.Owner().Ref(search)); p.SessionID == "" {
+			made, _ := checkout.IDTime(checkout.PrefixPayout, search)
+			after := checkout.FirstID(checkout.PrefixPayout, made.Add(time.Millisecond))
+			place = addressOf(v.Path("/payouts"), "before", after) + "#" + search
+		}
 	case checkout.IsID(checkout.PrefixDelivery, search):
 		place = v.Path("/deliveries/" + search)
 		_, err = s.Store.Webhooks.Delivery(v.Context(), v.Owner().Ref(search))

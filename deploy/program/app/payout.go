@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,7 +11,7 @@ import (
 )
 
 // showsPayouts is where the ids of payouts are seen.
-const showsPayouts = "the dashboard's page of a session"
+const showsPayouts = "the dashboard's page of a session or of the balance"
 
 var payoutCommand = command{
 	use:   "payout",
@@ -29,7 +30,7 @@ var payoutCommand = command{
 			long: `Releases a payout that only a person may release. Check it first with checkout payout show.
 
 HELD risk: the charge may be reversed, because of a dispute, a fraud warning, or a refund made at the
-card network. The loss is then ours. A later change at the card network holds the payout again.
+card network. The merchant then owes the amount, and its next payouts pay it. A later change at the card network holds the payout again.
 
 HELD large: the payout is above CHECKOUT_LIVE_MAX_PAYOUT or the daily limit. A release overrides both
 limits. If the payout fails and is retried, it must be released again.
@@ -67,7 +68,7 @@ func (c storeCall) showPayout(ctx context.Context) (result, error) {
 	}
 	payout := newTable(":PAYOUT", ":TRANSACTION", ":AMOUNT", ":STATUS", ":HELD", ":NEXT TRY")
 	amount := fmt.Sprintf("%s %s", p.SourceAmount, p.SourceCurrency)
-	payout.add(p.ID, p.TransactionID, amount, p.Status, p.Hold, p.NextActionAt)
+	payout.add(p.ID, cmp.Or(p.TransactionID, "balance payout"), amount, p.Status, p.Hold, p.NextActionAt)
 	risks, err := c.Payouts.PayoutRisks(ctx, p.Ref)
 	list := newTable(":RISK", ":KIND", ":STATUS", ":AMOUNT")
 	for _, r := range risks {
