@@ -249,6 +249,7 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	rows.add("name", m.Name)
 	rows.add("plan", m.Plan)
 	rows.add("fee", m.Fee())
+	rows.add("terms", m.Terms.Words())
 	rows.add("failed payments per session", m.PaymentAttempts)
 	rows.add("refuses a second session for an order", m.OrderIDGuard)
 	rows.add("created", m.CreatedAt)
@@ -288,11 +289,12 @@ func (c keylessCall) showMerchant(ctx context.Context) (result, error) {
 	return result{data{struct {
 		listedMerchant
 		listedRisk
+		Terms     string                                     `json:"terms"`
 		Addresses map[checkout.Mode][]merchant.PayoutAddress `json:"payout_addresses"`
 		Scheduled map[checkout.Mode][]listedChange           `json:"scheduled_payout_addresses,omitempty"`
 		Since     string                                     `json:"suspended_at,omitempty"`
 		Why       string                                     `json:"suspended_why,omitempty"`
-	}{listMerchant(m), listRisk(c.mode(), risk), addresses, scheduled, since, why}}, rows}, nil
+	}{listMerchant(m), listRisk(c.mode(), risk), m.Terms.Words(), addresses, scheduled, since, why}}, rows}, nil
 }
 
 func (c keylessCall) stopAddress(ctx context.Context) (result, error) {

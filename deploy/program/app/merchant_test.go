@@ -204,6 +204,30 @@ func TestMerchantStopAddress_StopsWhatIsScheduled(t *testing.T) {
 	require.NotContains(t, o.must("merchant", "show", id), "0xdef")
 }
 
+func TestMerchantTerms_ChangeWhatAFlagNames(t *testing.T) {
+	o := newOperator(t)
+	id := o.merchant()
+	o.refused("choose what to change", "merchant", "terms", id)
+	o.refused("a reserve needs a percentage and days", "merchant", "terms", id, "--reserve", "1000")
+	o.refused("the recovery percentage must be from 1 to 100", "merchant", "terms", id, "--recovery", "0")
+	o.refused("no merchant", "merchant", "terms", "mer_06gzx1s5q8v2m9kd3yet7b4wnc", "--recovery", "50")
+	const unset = "reserve none, payout delay default, debt limit default, recovery 100 %"
+	require.Regexp(t, `(?m)^terms +`+unset+`$`, o.must("merchant", "show", id))
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--reserve", "1000", "--reserve-days", "90", "--delay-hours", "72"}, "reserve 10.00 % for 90 days, payout delay 72 h, debt limit default, recovery 100 %"},
+		{[]string{"--debt", "500.00", "--recovery", "50"}, "reserve 10.00 % for 90 days, payout delay 72 h, debt limit 500.00, recovery 50 %"},
+		{[]string{"--reserve", "0", "--delay-hours", "-1", "--debt", "default", "--recovery", "100"}, unset},
+	} {
+		call := append([]string{"merchant", "terms", id}, c.flags...)
+		require.Equal(t, id+": "+c.want+"; its webhooks get merchant.updated\n", o.must(call...))
+		require.Contains(t, o.must(call...), ", unchanged")
+		require.Equal(t, c.want, decode[map[string]any](t, o.must("merchant", "show", id, "--json"))["terms"])
+	}
+}
+
 func TestMerchantSuspend_IsShownWithItsTimeAndReason(t *testing.T) {
 	o := newOperator(t)
 	id := o.merchant()

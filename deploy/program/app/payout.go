@@ -30,7 +30,8 @@ var payoutCommand = command{
 			long: `Releases a payout that only a person may release. Check it first with checkout payout show.
 
 HELD risk: the charge may be reversed, because of a dispute, a fraud warning, or a refund made at the
-card network. The merchant then owes the amount, and its next payouts pay it. A later change at the card network holds the payout again.
+card network. The merchant then owes the amount. A later change at the card network holds the payout
+again.
 
 HELD large: the payout is above CHECKOUT_LIVE_MAX_PAYOUT or the daily limit. A release overrides both
 limits. If the payout fails and is retried, it must be released again.
@@ -46,8 +47,8 @@ Every other hold ends automatically. The merchant's audit log gets an entry.`,
 			long: `Makes a failed payout pending again and starts its run, with the same id and source amount and the
 merchant's current payout address. Once the lock of its exchange rate has ended, the transfer uses the
 lower of that rate and the rate at signing. The command refuses while a signed transfer may still pay
-the payout, and after a reverted transfer until the payout address has changed. The merchant's audit
-log gets an entry.`,
+the payout, after a reverted transfer until the payout address has changed, and when refunds or other
+deductions leave nothing of the payout. The merchant's audit log gets an entry.`,
 			example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
 			args:    idAnd(checkout.PrefixPayout, showsPayouts),
 			run:     withStore(storeCall.retryPayout),

@@ -20,8 +20,8 @@ stays. A reserve begins with the next payment; the others hold at once, also for
 merchant's webhooks get merchant.updated. checkout merchant show has the present terms.
 
 --reserve keeps a part of each payment for --reserve-days; 0 ends it, and what is kept is released at its time.
---debt is what the merchant may owe after its refunds, in each currency. --recovery is the part of each payout that pays
-what the merchant owes.`,
+--debt is what the merchant may owe after its refunds, in all currencies together, one to one. --recovery is the part of
+each payout that pays what the merchant owes.`,
 	example: `  checkout merchant terms mer_06gzx1s5q8v2m9kd3yet7b4wnc --reserve 1000 --reserve-days 90 --delay-hours 72
   checkout merchant terms mer_06gzx1s5q8v2m9kd3yet7b4wnc --debt 500.00 --recovery 50`,
 	args: idAnd(checkout.PrefixMerchant, listsMerchants),
@@ -29,7 +29,7 @@ what the merchant owes.`,
 		f.Int64("reserve", 0, "basis `points` of each payment's net that are kept; 100 are 1 %")
 		f.Int("reserve-days", 0, "for how many `days` they are kept")
 		f.Int("delay-hours", 0, "`hours` from a payment to its payout; -1: the installation's delay")
-		f.String("debt", "", "`amount` that may be owed in each currency; default: the installation's")
+		f.String("debt", "", "`amount` that may be owed, such as 500.00; default: 0.00 in live mode")
 		f.Int("recovery", 100, "`percent` of each payout that pays a debt")
 	},
 	check: func(c *call) error {
