@@ -28,6 +28,7 @@ import (
 	"example.com/checkout/api/health"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pg"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/workflows/checkout"
@@ -330,9 +331,14 @@ func (f *front) newMoneyBack(session string) (refund, dispute string) {
 
 // balanceTransactionOf returns the id of the balance transaction of a paid session.
 func (f *front) balanceTransactionOf(session string) string {
-	const of = ` FROM ledger_entry WHERE kind = 'charge' AND subject = (SELECT id FROM transaction WHERE session_id = $1)`
-	created := storagetest.Value[time.Time](f.t, f.Database, `SELECT created_at`+of, session)
-	return checkout.NumberedID(checkout.PrefixBalance, created, storagetest.Value[int64](f.t, f.Database, `SELECT id`+of, session))
+	owner := checkout.Owner{
+		MerchantID: storagetest.Value[string](f.t, f.Database, `SELECT merchant_id FROM checkout_session WHERE id = $1`, session),
+		Mode:       storagetest.Value[checkout.Mode](f.t, f.Database, `SELECT mode FROM checkout_session WHERE id = $1`, session),
+	}
+	payment := storage.BalanceFilter{Type: checkout.BalancePayment, Source: f.transactionOf(session)}
+	got, err := f.store.Balances.Transactions(f.t.Context(), owner, payment, pg.Page{Limit: 1})
+	require.NoError(f.t, err)
+	return got[0].ID
 }
 
 // at returns a string inside an answer.

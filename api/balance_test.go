@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/storagetest"
+	"example.com/checkout/workflows/checkout"
 )
 
 func TestBalance_IsTheSumOfItsTransactions(t *testing.T) {
@@ -41,6 +44,11 @@ func TestBalance_IsTheSumOfItsTransactions(t *testing.T) {
 	} {
 		require.Equal(t, want, f.answers(200, "GET", "/v1/balance/transactions?"+query, f.key, "").ids(), query)
 	}
+	entry := storagetest.Value[int64](t, f.Database, `SELECT id FROM ledger_entry WHERE kind = 'charge'`)
+	key := storagetest.Value[checkout.NumberKey](t, f.Database, `SELECT id_key FROM installation`)
+	require.Len(t, key, 32)
+	require.Equal(t, entry, key.Number(id(2)))
+	require.NotEqual(t, entry, checkout.NumberKey(nil).Number(id(2)), "only the key finds the number, which counts all merchants' entries")
 	wrong := f.do("GET", "/v1/balance/transactions?source="+session, f.key, "")
 	require.Equal(t, "source must be an id that begins with txn_ or po_ or re_ or dp_", wrong.json["message"])
 }

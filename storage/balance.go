@@ -15,7 +15,10 @@ import (
 )
 
 // Balances reads what the service owes merchants. Only ledger entries change it.
-type Balances struct{ pool *pgxpool.Pool }
+type Balances struct {
+	pool *pgxpool.Pool
+	ids  checkout.NumberKey
+}
 
 // Balance returns the balance of a merchant in each fiat currency that it had any of, ordered by currency.
 func (s *Balances) Balance(ctx context.Context, owner checkout.Owner) ([]checkout.Balance, error) {
@@ -136,7 +139,7 @@ func (s *Balances) Transactions(
 		q.Where("? IN ("+balanceSource+", e.subject)", f.Source)
 	}
 	if p.Before != "" {
-		q.Where("l.entry_id < ?", checkout.NumberOf(p.Before))
+		q.Where("l.entry_id < ?", s.ids.Number(p.Before))
 	}
 	if !p.Since.IsZero() {
 		q.Where("e.created_at >= ?", p.Since)
@@ -161,7 +164,7 @@ func (s *Balances) Transactions(
 	got := make([]checkout.BalanceTransaction, len(rows))
 	for i, r := range rows {
 		got[i] = checkout.BalanceTransaction{
-			Ref: owner.Ref(checkout.NumberedID(checkout.PrefixBalance, r.CreatedAt, r.Number)), Type: r.Type,
+			Ref: owner.Ref(s.ids.ID(checkout.PrefixBalance, r.CreatedAt, r.Number)), Type: r.Type,
 			Currency: r.Currency, Amount: r.Net + r.Fee, Fee: r.Fee, Net: r.Net, Source: r.Source, CreatedAt: r.CreatedAt,
 		}
 	}

@@ -30,7 +30,7 @@ func (s *PayoutReader) Debts(ctx context.Context, owner checkout.Owner) ([]Debt,
 	}
 	all, err := debts(ctx, s.pool, owner)
 	if err == nil && len(all) == 0 {
-		err = (&Balances{s.pool}).noteBalance(ctx, owner)
+		err = (&Balances{pool: s.pool}).noteBalance(ctx, owner)
 	}
 	return all, pg.Wrap("debts", err)
 }

@@ -17,6 +17,7 @@ import (
 
 	"example.com/checkout/storage/people"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/workflows/checkout"
 )
 
 // Options of Open.
@@ -129,7 +130,7 @@ func newStore(pool *pgxpool.Pool, opts Options) *Store {
 		Payouts:      &Payouts{&PayoutReader{pool}},
 		Refunds:      &Refunds{&RefundReader{pool}},
 		Disputes:     &Disputes{&DisputeReader{pool}},
-		Balances:     &Balances{pool},
+		Balances:     &Balances{pool: pool},
 		Treasury:     &Treasury{pool, semaphore.NewWeighted(half)},
 		Webhooks:     &Webhooks{&WebhookSecretReader{&WebhookReader{pool}, opts.Keys}},
 		Requests:     &Requests{pool, opts.Keys},
@@ -160,6 +161,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	if err == nil {
 		err = useCell(ctx, pool)
+	}
+	if err == nil {
+		s.Balances.ids, err = pg.Value[checkout.NumberKey](ctx, pool, `SELECT id_key FROM installation`)
+		err = pg.Wrap("read the installation's key of ids", err)
 	}
 	if err != nil {
 		pool.Close()

@@ -78,23 +78,6 @@ func NewSeed() []byte {
 // PostgreSQL sets created_at.
 const ClockSkew = time.Hour
 
-// NumberedID returns the id of what a table numbers itself. Such ids sort by creation and can be guessed.
-func NumberedID(prefix string, created time.Time, number int64) string {
-	b := idTime(created)
-	binary.BigEndian.PutUint64(b[8:], uint64(number)) //nolint:gosec // a number of a table is positive
-	return prefix + "_" + InCell(idEncoding.EncodeToString(b[:]), cellAt)
-}
-
-// NumberOf returns the number of a NumberedID, 0 for any other text.
-func NumberOf(id string) int64 {
-	_, body, _ := strings.Cut(id, "_")
-	b, err := idEncoding.DecodeString(body)
-	if err != nil || len(b) != 16 {
-		return 0
-	}
-	return int64(binary.BigEndian.Uint64(b[8:])) //nolint:gosec // as it was made
-}
-
 // FirstID returns a text that sorts before every id with this prefix that was made at t or later.
 func FirstID(prefix string, t time.Time) string {
 	b := idTime(t)
