@@ -92,3 +92,15 @@ func TestClient_ARefusedRefundSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("%v: %+v", err, lacks)
 	}
 }
+
+// TestParseStored_APayoutOfTheBalanceHasNoSession: the fields are texts, as in version 1.0.0.
+func TestParseStored_APayoutOfTheBalanceHasNoSession(t *testing.T) {
+	got, err := ParseStored([]byte(`{"id": "evt_1", "type": "payout.sent", "created_at": "2026-11-22T08:51:07.123Z",
+		"data": {"id": "po_1", "session_id": null, "transaction_id": null}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := got.Event.(PayoutSent).Data; p.Id != "po_1" || p.SessionId != "" || p.TransactionId != "" {
+		t.Errorf("got %+v", p)
+	}
+}
