@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/storage/storagetest/must"
@@ -69,18 +70,8 @@ func (w *till) pay(card string) charged {
 	s := storagetest.Session(w.t, w.Store, w.owner, func(s *checkout.Session) { s.Amount = 5000 })
 	token := must.Get(w.api.V1TestHelpersConfirmationTokens.Create(ctx,
 		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)}))(w.t)
-	id := checkout.NewID(checkout.PrefixTransaction)
-	order := checkout.ChargeRequest{
-		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: money.EUR,
-		ReturnURL: "https://pay.example/return",
-	}
-	p := storagetest.Payment(s.Ref)
-	p.ID, p.CardToken = id, token.ID
-	require.NoError(w.t, w.Store.Sessions.CreatePayment(ctx, p))
-	reference := must.Get(w.network.Prepare(ctx, order))(w.t)
-	must.Get(w.Store.Sessions.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: money.MustRate("1.08")}, reference))(w.t)
-	got := must.Get(w.network.Confirm(ctx, reference, 1, order))(w.t)
-	settled := storagetest.Finish(w.t, w.Store, s.Ref, id, got)
+	reference, id, settled := storagetest.Charge(w.t, w.Store, s, storage.NewPayment{CardToken: token.ID},
+		checkout.Quote{Rate: money.MustRate("1.08")}, w.network)
 	return charged{reference, id, w.owner.Ref(settled.PayoutID)}
 }
 
@@ -99,14 +90,10 @@ func (w *till) round() {
 	w.look()
 }
 
-// requireAgrees compares the ledger with the balance at the card network, to the cent. The fee of a dispute that a
-// merchant pays moves nothing there.
+// requireAgrees compares the ledger with the balance at the card network, to the cent.
 func (w *till) requireAgrees(words string) {
 	facts := must.Get(w.card.Facts(w.t.Context()))(w.t)
-	ours := storagetest.Value[int64](w.t, w.Database, `
-		SELECT coalesce(sum(p.amount), 0)::bigint FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
-		WHERE p.account IN ('acquirer:receivable', 'acquirer:balance', 'expense:acquirer') AND e.kind <> 'dispute_fee'`)
-	require.Equal(w.t, facts.Balance["eur"], ours, words)
+	require.Equal(w.t, facts.Balance, storagetest.AtCardNetwork(w.t, w.Database), words)
 	report := must.Get(w.Store.Books.DayReport(w.t.Context(), time.Now()))(w.t)
 	require.True(w.t, report.Agrees(), "%s: %+v", words, report.Checks)
 }

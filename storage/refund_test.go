@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pg"
+	"example.com/checkout/storage/storagetest"
 	"example.com/checkout/storage/storagetest/must"
 	"example.com/checkout/workflows/books"
 	"example.com/checkout/workflows/checkout"
@@ -264,38 +265,12 @@ func (f fixture) sequence(t *testing.T, random *rand.Rand, name string) {
 			f.Exec(t, `UPDATE reserve SET release_at = now() WHERE transaction_id = $1 AND released_at IS NULL`, s.payment)
 			must.Get(f.Balances.ReleaseReserves(t.Context(), 10))(t)
 		}
-		f.requireSums(t, fmt.Sprintf("%s, step %d", name, step))
+		storagetest.RequireSums(t, f.Database, fmt.Sprintf("%s, step %d", name, step))
 	}
 	whole := f.query(t, `SELECT count(*) FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE s.amount = (SELECT sum(amount) FROM refund r WHERE r.transaction_id = t.id AND r.status <> 'failed')
 			AND t.fee < (SELECT sum(fee_returned) FROM refund r WHERE r.transaction_id = t.id AND r.status <> 'failed')`)
 	require.EqualValues(t, 0, whole, "no refund returns more than the fee")
-}
-
-// requireSums compares the balances with the rows.
-func (f fixture) requireSums(t *testing.T, where string) {
-	wrong := f.query(t, `
-		WITH should AS (
-			SELECT s.currency, t.net AS amount FROM transaction t JOIN checkout_session s ON s.id = t.session_id WHERE t.status = 'succeeded'
-			UNION ALL SELECT s.currency, r.fee_returned - r.amount FROM refund r JOIN transaction t ON t.id = r.transaction_id
-				JOIN checkout_session s ON s.id = t.session_id WHERE r.status <> 'failed'
-			UNION ALL SELECT currency, -amount FROM charge_risk WHERE status IN ('open', 'lost')
-			UNION ALL SELECT fee_currency, -fee FROM charge_risk
-			UNION ALL SELECT source_currency, deducted - source_amount FROM payout WHERE status = 'sent'
-			UNION ALL SELECT currency, -amount FROM reserve WHERE released_at IS NULL
-			UNION ALL SELECT p.source_currency, -d.amount FROM payout_deduction d JOIN payout p ON p.id = d.payout_id
-				WHERE d.type = 'recovery' AND d.source <> p.source_currency
-			UNION ALL SELECT d.source, d.owed FROM payout_deduction d JOIN payout p ON p.id = d.payout_id
-				WHERE d.type = 'recovery' AND d.source <> p.source_currency
-		), ledger AS (SELECT asset AS currency, -amount AS amount FROM ledger_posting WHERE account = 'merchant:payable')
-		SELECT coalesce(string_agg(format('%s %s instead of %s', currency, is_, should_), ', '), '') FROM (
-			SELECT currency, coalesce((SELECT sum(amount) FROM ledger l WHERE l.currency = x.currency), 0) AS is_,
-				(SELECT sum(amount) FROM should s WHERE s.currency = x.currency) AS should_ FROM (SELECT DISTINCT currency FROM should) x) c
-		WHERE is_ <> should_`)
-	require.Empty(t, wrong, where)
-	odd := f.query(t, `SELECT coalesce(string_agg(p.id, ', '), '') FROM payout p
-		WHERE deducted > source_amount OR deducted <> (SELECT coalesce(sum(amount), 0) FROM payout_deduction d WHERE d.payout_id = p.id)`)
-	require.Empty(t, odd, where)
 }
 
 // disputes notes a dispute of a sale as the card network has it.

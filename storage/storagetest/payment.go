@@ -52,9 +52,7 @@ func Payment(session checkout.Ref) storage.NewPayment {
 // is that of Payment; reference is the card network's name of the payment, "" for the id.
 func Begin(tb testing.TB, store *storage.Store, session checkout.Ref, n storage.NewPayment, reference string) string {
 	tb.Helper()
-	p := Payment(session)
-	n.SessionID, n.ID, n.CardToken = p.SessionID, cmp.Or(n.ID, p.ID), cmp.Or(n.CardToken, p.CardToken)
-	n.Acquirer, n.ChainRef = cmp.Or(n.Acquirer, p.Acquirer), cmp.Or(n.ChainRef, p.ChainRef)
+	n = complete(session, n)
 	if err := store.Sessions.CreatePayment(tb.Context(), n); err != nil {
 		tb.Fatalf("create payment: %v", err)
 	}
@@ -78,6 +76,43 @@ func Finish(
 		tb.Fatalf("finish payment: %v", err)
 	}
 	return followUp
+}
+
+// Charge charges a card through a card network for a session, as its runs do, and decides the payment. What n leaves out
+// is that of Payment. It returns the network's name of the charge and the payment's id.
+func Charge(
+	tb testing.TB, store *storage.Store, s checkout.Session, n storage.NewPayment, quote checkout.Quote,
+	network checkout.CardNetwork,
+) (reference, id string, followUp storage.FollowUp) {
+	tb.Helper()
+	n = complete(s.Ref, n)
+	order := checkout.ChargeRequest{
+		TransactionID: n.ID, SessionID: s.ID, Attempt: 1, Token: n.CardToken, Amount: s.Amount, Currency: s.Currency,
+		ReturnURL: "https://pay.example/return",
+	}
+	err := store.Sessions.CreatePayment(tb.Context(), n)
+	if err == nil {
+		reference, err = network.Prepare(tb.Context(), order)
+	}
+	if err == nil {
+		_, err = store.Sessions.BeginPayment(tb.Context(), s.Ref, n.ID, quote, reference)
+	}
+	var got checkout.ChargeResult
+	if err == nil {
+		got, err = network.Confirm(tb.Context(), reference, 1, order)
+	}
+	if err != nil {
+		tb.Fatalf("charge a card: %v", err)
+	}
+	return reference, n.ID, Finish(tb, store, s.Ref, n.ID, got)
+}
+
+// complete gives a payment what it leaves out.
+func complete(session checkout.Ref, n storage.NewPayment) storage.NewPayment {
+	p := Payment(session)
+	n.SessionID, n.ID, n.CardToken = p.SessionID, cmp.Or(n.ID, p.ID), cmp.Or(n.CardToken, p.CardToken)
+	n.Acquirer, n.ChainRef = cmp.Or(n.Acquirer, p.Acquirer), cmp.Or(n.ChainRef, p.ChainRef)
+	return n
 }
 
 // Revert stores that the network reverted a transfer of a payout to its merchant's present address.
