@@ -205,7 +205,7 @@ func TestRefund_EachStateOfStripe(t *testing.T) {
 	}{
 		"pending":         {checkout.RefundPending, refunded, books.RiskOpen, held, "pending: 0.00"},
 		"requires_action": {checkout.RefundPending, refunded, books.RiskOpen, held, "pending: 0.00"},
-		"succeeded":       {checkout.RefundSucceeded, refunded, books.RiskLost, refunded, "failed: disputed"},
+		"succeeded":       {checkout.RefundSucceeded, refunded, books.RiskLost, refunded, "failed: refunded"},
 		"failed":          {checkout.RefundFailed, owed, books.RiskWon, owed, "pending: 50.00"},
 		"canceled":        {checkout.RefundFailed, owed, books.RiskWon, owed, "pending: 50.00"},
 	} {
