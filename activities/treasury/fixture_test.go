@@ -46,6 +46,7 @@ func (r *fakeRates) Quote(_ context.Context, from money.Currency, to money.Payou
 	rates := map[money.Currency]map[money.PayoutCurrency]string{
 		money.EUR: {money.USDC: "1.08", money.USDT: "1.08", money.ETH: cmp.Or(r.eth, "0.0003375"), money.BTC: "0.00001"},
 		money.USD: {money.USDC: "1", money.USDT: "1", money.ETH: "0.0003125", money.BTC: "0.0000092"},
+		money.GBP: {money.USDC: "1.27", money.USDT: "1.27", money.ETH: "0.000396875", money.BTC: "0.0000117"},
 	}
 	return checkout.Quote{Rate: money.MustRate(rates[from][to]), At: time.Now(), Until: time.Now().Add(day)}, nil
 }
