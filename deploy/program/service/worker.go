@@ -118,8 +118,12 @@ func callbacks(store *storage.Store, client *runs.Client, cards *sandbox.CardNet
 		PaymentDecided: client.SignalComplete,
 		RefundChanged: func(ctx context.Context, id string) error {
 			r, err := store.Refunds.AnyRefund(ctx, id)
-			if err == nil {
-				_, err = client.StartRun(ctx, contract.RunRequest{Ref: r.Ref}, true)
+			if err != nil {
+				return err
+			}
+			started, err := client.StartRun(ctx, contract.RunRequest{Ref: r.Ref}, true)
+			if err == nil && !started {
+				err = errors.New("the open run of the refund may have asked before the change")
 			}
 			return err
 		},
