@@ -47,6 +47,8 @@ func TestDisputes_FollowTheCardNetwork(t *testing.T) {
 	require.Nil(t, lost["respond_by"], "the bank wants nothing more")
 	ended := f.do("GET", "/v1/payouts/"+payout.ID, f.key, "").json
 	require.Equal(t, "disputed", ended["failure"].(map[string]any)["code"])
+	require.Equal(t, "409 payment_refunded", f.retry(payout.ID).refused())
+	f.exec(`UPDATE payout SET failure = 'recovered' WHERE id = $1`, payout.ID)
 	require.Equal(t, "409 payout_empty", f.retry(payout.ID).refused())
 	require.Equal(t, 1, f.count("event WHERE type = 'dispute.opened'"))
 	require.Equal(t, 1, f.count("event WHERE type = 'dispute.closed'"))

@@ -3263,8 +3263,8 @@ export interface operations {
             /**
              * @description `payout_not_failed`: it is pending or sent, perhaps because it was already retried.
              *     `transfer_not_final`: a signed transfer may still pay it.
-             *     `payment_refunded`: the payment is refunded to the customer.
-             *     `payout_empty`: a dispute or what you owed takes all of it.
+             *     `payment_refunded`: the customer has the payment back, by refunds or by a dispute.
+             *     `payout_empty`: it paid what you owed, and nothing is left.
              *     `payout_address_reverted`: the network reverted a transfer of it to your current payout address. Set another one, and retry once it takes effect: at `address_changes_at`, if given.
              *     `idempotency_conflict`: the Idempotency-Key was used with a different body, or the first request with it is still in progress after 5 s.
              */
