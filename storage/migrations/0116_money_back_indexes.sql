@@ -1,5 +1,6 @@
 -- +goose NO TRANSACTION
 -- +goose Up
+SET lock_timeout = '30min';
 ALTER TABLE refund VALIDATE CONSTRAINT refund_reason_check;
 
 DROP INDEX CONCURRENTLY IF EXISTS refund_merchant;
@@ -15,3 +16,4 @@ CREATE INDEX CONCURRENTLY charge_risk_dispute ON charge_risk (merchant_id, mode,
 DROP INDEX CONCURRENTLY IF EXISTS ledger_posting_payable;
 CREATE INDEX CONCURRENTLY ledger_posting_payable ON ledger_posting (holder, mode, entry_id)
     WHERE account = 'merchant:payable';
+RESET lock_timeout;

@@ -28,6 +28,10 @@ func TestDashboard_EveryPage(t *testing.T) {
 	for range 20 { // so that a replay of one delivery a second runs for a while
 		m.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+m.Create(e2e.Terms)+"/expire", "")
 	}
+	m.Must(http.StatusCreated, http.MethodPost, "/v1/checkout/"+paid+"/refund", `{"amount": 2.50, "reason": "duplicate"}`)
+	asked := m.Sell("4000000000001976") // the bank asks about it
+	e2e.AwaitQuery(t, "an inquiry", 60*time.Second, e2e.Shared, 1, `
+		SELECT count(*)::int FROM charge_risk r JOIN transaction t ON t.id = r.transaction_id WHERE t.session_id = $1`, asked)
 	m.Create(e2e.Terms)
 	e2e.Query[string](t, e2e.Shared, `UPDATE payout_address SET address = 'sandbox:invalid' WHERE merchant_id = $1 RETURNING address`, m.ID)
 	unpaid := m.Sell(e2e.CardSucceeds)
@@ -61,7 +65,8 @@ func TestDashboard_EveryPage(t *testing.T) {
 	const preview = "?since=2026-01-01T00:00&status=delivered&rate=1"
 	for _, path := range []string{
 		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
-		"/test/payouts", "/live/payouts", "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
+		"/test/payouts", "/live/payouts", "/test/balance", "/live/balance", "/test/refunds", "/live/refunds", "/test/disputes",
+		"/live/disputes", "/test/sessions/" + paid + "/refund", "/test/sessions/" + asked, "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
 		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay",
 		"/test/webhooks/" + endpoint + "/replay" + preview, "/test/replays/" + replay,
 		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/test/account",
