@@ -78,8 +78,8 @@ func Finish(
 	return followUp
 }
 
-// Charge charges a card through a card network for a session, as its runs do, and decides the payment. What n leaves out
-// is that of Payment. It returns the network's name of the charge and the payment's id.
+// Charge charges a card through a card network for a session, as its runs do, and decides the payment. What n leaves
+// out is that of Payment. It returns the network's name of the charge and the payment's id.
 func Charge(
 	tb testing.TB, store *storage.Store, s checkout.Session, n storage.NewPayment, quote checkout.Quote,
 	network checkout.CardNetwork,

@@ -2,8 +2,8 @@ package storagetest
 
 import "testing"
 
-// RequireSums compares the balance of each merchant with its payments, refunds, disputes, payouts and reserves. No payout
-// may be signed and not sent. It also compares the deductions of each payout with their sum.
+// RequireSums compares the balance of each merchant with its payments, refunds, disputes, payouts and reserves. No
+// payout may be signed and not sent. It also compares the deductions of each payout with their sum.
 func RequireSums(tb testing.TB, d Database, where string) {
 	tb.Helper()
 	wrong := Value[string](tb, d, `
@@ -14,8 +14,8 @@ func RequireSums(tb testing.TB, d Database, where string) {
 			WHERE d.type = 'recovery' AND d.source <> p.source_currency
 		), should AS (
 			SELECT merchant_id, mode, currency, net AS amount FROM paid
-			UNION ALL SELECT t.merchant_id, t.mode, t.currency, r.fee_returned - r.amount FROM refund r JOIN paid t ON t.id = r.transaction_id
-				WHERE r.status <> 'failed'
+			UNION ALL SELECT t.merchant_id, t.mode, t.currency, r.fee_returned - r.amount
+				FROM refund r JOIN paid t ON t.id = r.transaction_id WHERE r.status <> 'failed'
 			UNION ALL SELECT merchant_id, mode, currency, -amount FROM charge_risk WHERE status IN ('open', 'lost')
 			UNION ALL SELECT merchant_id, mode, fee_currency, -fee FROM charge_risk
 			UNION ALL SELECT merchant_id, mode, source_currency, deducted - source_amount FROM payout WHERE status = 'sent'
@@ -35,7 +35,8 @@ func RequireSums(tb testing.TB, d Database, where string) {
 		tb.Fatalf("%s: balances differ: %s", where, wrong)
 	}
 	odd := Value[string](tb, d, `SELECT coalesce(string_agg(p.id, ', '), '') FROM payout p
-		WHERE deducted > source_amount OR deducted <> (SELECT coalesce(sum(amount), 0) FROM payout_deduction d WHERE d.payout_id = p.id)`)
+		WHERE deducted > source_amount
+			OR deducted <> (SELECT coalesce(sum(amount), 0) FROM payout_deduction d WHERE d.payout_id = p.id)`)
 	if odd != "" {
 		tb.Fatalf("%s: the deductions of payouts differ: %s", where, odd)
 	}
@@ -47,7 +48,8 @@ func AtCardNetwork(tb testing.TB, d Database) map[string]int64 {
 	tb.Helper()
 	return Value[map[string]int64](tb, d, `
 		SELECT coalesce(jsonb_object_agg(currency, amount), '{}') FROM (
-			SELECT lower(p.asset) AS currency, sum(p.amount) AS amount FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+			SELECT lower(p.asset) AS currency, sum(p.amount) AS amount
+			FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
 			WHERE p.account IN ('acquirer:receivable', 'acquirer:balance', 'expense:acquirer') AND e.kind <> 'dispute_fee'
 			GROUP BY 1) sums`)
 }
