@@ -213,13 +213,15 @@ func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
 // The merchant bears it: the payout fails. The bank decides anew, and the merchant may retry the payout.
 func TestRisk_WhatIsLostFailsThePayout(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []books.RiskKind{books.RiskDispute, books.RiskRefund} {
+	for kind, why := range map[books.RiskKind]checkout.PayoutFailure{
+		books.RiskDispute: checkout.PayoutDisputed, books.RiskRefund: checkout.PayoutRefunded,
+	} {
 		f := newSerialFixture(t)
 		ref := f.usdc(t)
 		f.risk(t, ref, kind, books.RiskOpen)
 		f.held(t, ref, checkout.HoldRisk)
 		f.risk(t, ref, kind, books.RiskLost)
-		require.Equal(t, treasury.TransferOutcome{Failure: checkout.PayoutDisputed, Generation: 1}, f.transfer(t, ref))
+		require.Equal(t, treasury.TransferOutcome{Failure: why, Generation: 1}, f.transfer(t, ref))
 		require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 		require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref), kind)
 		require.ErrorIs(t, f.retryError(t, ref), checkout.ErrPaymentRefunded)
