@@ -84,8 +84,8 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a transaction whose
 // session is not completed is refunded: the customer paid for nothing. Every difference becomes a finding. What a
-// charge cost is booked, and what moved our balance for another reason. It also compares the sums of the ledger, and the
-// counts of live merchants with their limits.
+// charge cost is booked, and what moved our balance for another reason. It also compares the sums of the ledger, and
+// the counts of live merchants with their limits.
 //
 // The lists come last. They begin at a stored place, and it moves with each part of them: a try that ends early delays
 // what is left, and nothing else.

@@ -106,19 +106,7 @@ func (s *server) routes() {
 	s.post("/sessions/{id}/retry_payout", merchant.RoleOwner, withObject(session, s.retrySessionPayout))
 	s.get("/sessions/{id}/refund", merchant.RoleOwner, withObject(session, s.showRefund))
 	s.post("/sessions/{id}/refund", merchant.RoleOwner, withObject(session, s.refundSession))
-	s.get("/payouts", merchant.RoleViewer, s.listPayouts)
-	s.post("/payouts/{id}/retry", merchant.RoleOwner, withObject(s.Store.Payouts.Payout, s.retryPayout))
-	s.get("/refunds", merchant.RoleViewer, s.listRefunds)
-	s.get("/disputes", merchant.RoleViewer, s.listDisputes)
-	dispute := s.Store.Disputes.Dispute
-	s.get("/disputes/{id}"+pathOfEvidence, merchant.RoleOwner, withObject(dispute, s.showEvidence))
-	s.post("/disputes/{id}"+pathOfEvidence, merchant.RoleOwner, withObject(dispute, s.submitEvidence))
-	s.get("/balance", merchant.RoleViewer, s.listBalance)
 	s.handle(http.MethodGet, page.ModeRoute+"/sessions.csv", s.download(s.exportSessions))
-	s.handle(http.MethodGet, page.ModeRoute+"/payouts.csv", s.download(s.exportPayouts))
-	s.handle(http.MethodGet, page.ModeRoute+"/refunds.csv", s.download(s.exportRefunds))
-	s.handle(http.MethodGet, page.ModeRoute+"/disputes.csv", s.download(s.exportDisputes))
-	s.handle(http.MethodGet, page.ModeRoute+"/balance.csv", s.download(s.exportBalance))
 	s.handle(http.MethodGet, page.ModeRoute+"/deliveries.csv", s.download(s.exportDeliveries))
 	s.get("/requests", merchant.RoleViewer, s.listRequests)
 	s.get("/keys", merchant.RoleViewer, s.listKeys)
@@ -127,10 +115,27 @@ func (s *server) routes() {
 
 	s.get("/keys/{id}/secret", merchant.RoleDeveloper, s.showKeySecret)
 
+	s.moneyRoutes()
 	s.webhookRoutes()
 
 	s.router.NotFoundHandler = web.Route(serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail))
 	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", s.failing(failure.MethodNotAllowed))
+}
+
+// moneyRoutes adds the pages of payouts and of what changes a merchant's balance.
+func (s *server) moneyRoutes() {
+	s.get("/payouts", merchant.RoleViewer, s.listPayouts)
+	s.post("/payouts/{id}/retry", merchant.RoleOwner, withObject(s.Store.Payouts.Payout, s.retryPayout))
+	s.get("/refunds", merchant.RoleViewer, s.listRefunds)
+	s.get("/disputes", merchant.RoleViewer, s.listDisputes)
+	dispute := s.Store.Disputes.Dispute
+	s.get("/disputes/{id}"+pathOfEvidence, merchant.RoleOwner, withObject(dispute, s.showEvidence))
+	s.post("/disputes/{id}"+pathOfEvidence, merchant.RoleOwner, withObject(dispute, s.submitEvidence))
+	s.get("/balance", merchant.RoleViewer, s.listBalance)
+	s.handle(http.MethodGet, page.ModeRoute+"/payouts.csv", s.download(s.exportPayouts))
+	s.handle(http.MethodGet, page.ModeRoute+"/refunds.csv", s.download(s.exportRefunds))
+	s.handle(http.MethodGet, page.ModeRoute+"/disputes.csv", s.download(s.exportDisputes))
+	s.handle(http.MethodGet, page.ModeRoute+"/balance.csv", s.download(s.exportBalance))
 }
 
 // webhookRoutes adds the pages of registrations, deliveries and bulk replays. mux takes the first

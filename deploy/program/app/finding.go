@@ -15,7 +15,8 @@ var findingCommand = command{
 	use:   "finding",
 	short: "Show discrepancies of the books, and close settled ones",
 	long: `A finding is a discrepancy between the books and the card network or a chain that a person should explain, or a
-merchant above a limit. Most close automatically when the discrepancy is gone. Lost disputes and failed refunds stay until an operator closes them.`,
+merchant above a limit. Most close automatically when the discrepancy is gone. Lost disputes and failed refunds stay
+until an operator closes them.`,
 	children: []command{
 		{
 			use:    "list",

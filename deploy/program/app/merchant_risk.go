@@ -41,7 +41,8 @@ func hundredths(n float64) float64 { return math.Round(100*n) / 100 }
 func percent(n float64) string { return fmt.Sprintf("%.2f %%", n) }
 
 func volume(r merchant.Risk) string {
-	return strings.Join(each(r.Volume, func(s merchant.Sum) string { return s.Amount.String() + " " + string(s.Currency) }), ", ")
+	sum := func(s merchant.Sum) string { return s.Amount.String() + " " + string(s.Currency) }
+	return strings.Join(each(r.Volume, sum), ", ")
 }
 
 // amounts lists one part of the balances, by currency, without those of 0.
