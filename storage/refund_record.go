@@ -95,6 +95,12 @@ func (c paidCharge) recordRefund(
 	if got.Status == before.Status && got.Reference == before.NetworkRef {
 		return update, nil
 	}
+	if got.Status == checkout.RefundPending && before.Status != checkout.RefundPending {
+		// Two cannot be pending. This one is recorded when it has ended.
+		if b, err := c.back(ctx, tx); err != nil || b.Waiting {
+			return update, err
+		}
+	}
 	_, err = tx.Exec(ctx, `
 		UPDATE refund SET status = $3, network_ref = $4, ended_at = CASE WHEN $3 = 'pending' THEN NULL
 			ELSE date_trunc('milliseconds', clock_timestamp()) END
