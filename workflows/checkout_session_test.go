@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,13 +78,14 @@ func payoutCutShort(w *run) func() bool {
 func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	w := newRun(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
-	chain, tries := &sandbox.Payouts{Sandbox: w.Store.Sandbox}, 0
+	chain, tries := &sandbox.Payouts{Sandbox: w.Store.Sandbox}, atomic.Int32{} // a try that is over may still run
 	w.payments.Test.Chains[checkout.ChainSandbox] = activities.PayoutRoute{Rates: sandbox.Rates{}, Payouts: sends(
 		func(ctx context.Context, p storage.PayoutToSend) (treasury.TransferOutcome, error) {
-			if tries++; tries == 1 {
+			try := tries.Add(1)
+			if try == 1 {
 				<-ctx.Done()
 			}
-			if tries <= 3 {
+			if try <= 3 {
 				return treasury.TransferOutcome{}, context.DeadlineExceeded
 			}
 			return chain.Transfer(ctx, p)
@@ -95,7 +97,7 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	require.Equal(t, checkout.OutcomeSucceeded, paid.result.(contract.PaymentResult).Outcome, "the customer has the answer")
 	require.Equal(t, checkout.PayoutSent, w.read(w.s.ID).Payout.Status)
 	require.Equal(t, []string{contract.TypeWebhookDelivery, contract.TypePayout, contract.TypeWebhookDelivery}, *started)
-	require.Equal(t, 4, tries, "once by the session, the others by the Payout")
+	require.EqualValues(t, 4, tries.Load(), "once by the session, the others by the Payout")
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_transfer`))
 	require.ElementsMatch(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types(), "in any order")
 }
