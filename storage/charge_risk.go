@@ -353,13 +353,11 @@ func (c paidCharge) settleRisk(ctx context.Context, tx pgx.Tx, before, after not
 		return nil
 	}
 	source := cmp.Or(after.DisputeID, after.ID)
-	if before.gone() == after.gone() && before.Amount == after.Amount {
-		source = "" // nothing is to be taken or given back
-	}
-	if source != "" && before.gone() {
+	moved := before.gone() != after.gone() || before.Amount != after.Amount
+	if moved && before.gone() {
 		err = c.restore(ctx, tx, checkout.DeductionDispute, source)
 	}
-	if err == nil && source != "" && after.gone() && after.Currency == c.Currency {
+	if err == nil && moved && after.gone() && after.Currency == c.Currency {
 		err = c.deduct(ctx, tx, checkout.DeductionDispute, source, after.Amount)
 	}
 	if err == nil && after.Debited && after.Status == books.RiskLost {
